@@ -122,8 +122,8 @@ func TestAskingWhatIsDueBeginsTheTruce(t *testing.T) {
 	}
 }
 
-// A partition that has lost its state, was built on another server, or has moved to another store is due: the sweep refuses, and
-// says why. Partitions on several servers are asked each by itself.
+// A partition that has lost its state, was built on another server, or has moved to another store is due: the sweep
+// refuses, and says why. Partitions on several servers are asked each by itself.
 func TestWhatASweepRefusesIsDue(t *testing.T) {
 	t.Parallel()
 	for name, spread := range map[string]bool{"one server": false, "several": true} {
@@ -143,7 +143,8 @@ func TestWhatASweepRefusesIsDue(t *testing.T) {
 			}
 			set := func(partition int, name, value string) {
 				t.Helper()
-				if err := w.client.Set(t.Context(), agenda.PartitionPrefix(partition)+name, value, 0).Err(); err != nil {
+				key := agenda.PartitionPrefix(partition) + name
+				if err := w.client.Set(t.Context(), key, value, 0).Err(); err != nil {
 					t.Fatal(err)
 				}
 			}

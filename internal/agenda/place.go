@@ -66,7 +66,8 @@ func queueOf(counts [4]int, first []standing, cuts []cut) []standing {
 			queue = append(queue, c.standing)
 		}
 		if between > 0 {
-			queue = append(queue, standing{place: c.place, count: between, unread: true, until: cuts[i+1].place, skip: known})
+			queue = append(queue,
+				standing{place: c.place, count: between, unread: true, until: cuts[i+1].place, skip: known})
 		}
 	}
 	return queue

@@ -161,7 +161,8 @@ func (p *planning) readLater(ctx context.Context, t *timetable) error {
 				same++
 			}
 		}
-		byChannel := slices.ContainsFunc(p.categories, func(c categoryReading) bool { return c.settings.Plan.ByChannel() })
+		byChannel := slices.ContainsFunc(p.categories,
+			func(c categoryReading) bool { return c.settings.Plan.ByChannel() })
 		r, err := p.readOn(ctx, byChannel, readBatch, same, int64(last))
 		if err != nil {
 			return fmt.Errorf("read on what is later: %w", err)

@@ -25,11 +25,14 @@ func capsOf(r *rand.Rand) (userCap []throttle.Rule, named [][]throttle.Rule) {
 	}
 	for _, name := range []string{"marketing", "push", "all"}[:r.IntN(4)] {
 		channels := []string{"", "fcm apns", "email"}[r.IntN(3)]
-		rules := []throttle.Rule{{Max: 1 + r.IntN(4), Per: per(30), Kind: throttle.KindNamed, Cap: name, Channels: channels}}
+		rules := []throttle.Rule{
+			{Max: 1 + r.IntN(4), Per: per(30), Kind: throttle.KindNamed, Cap: name, Channels: channels},
+		}
 		if r.IntN(3) == 0 {
 			rules = append(rules, throttle.Rule{
-				Max: 2 + r.IntN(8), Per: throttle.Day.Longest(), Kind: throttle.KindNamed, Cap: name, Channels: channels,
-				Period: throttle.Day,
+				Max: 2 + r.IntN(8), Per: throttle.Day.Longest(), Kind: throttle.KindNamed, Cap: name,
+				Channels: channels,
+				Period:   throttle.Day,
 			})
 		}
 		named = append(named, rules)
@@ -84,7 +87,8 @@ func planOf(r *rand.Rand, userCap []throttle.Rule, named [][]throttle.Rule) thro
 			plan.Closed = append(plan.Closed, throttle.Interval{From: from, Until: at})
 		}
 		plan.Spread = time.Duration(r.IntN(2)) * time.Second
-		// Shortly before the others, a slot of theirs would be granted ahead, and something more urgent come at its moment.
+		// Shortly before the others, a slot of theirs would be granted ahead, and something more urgent come at its
+		// moment.
 		if plan.For("ada").Closed[0].Until%100_000 > 90_000 {
 			plan.Spread = 0
 		}

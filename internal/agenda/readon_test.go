@@ -24,8 +24,8 @@ func (w *world) acceptAll(entries []agenda.Entry) {
 	}
 }
 
-// However many wait in several categories under a cap, on whatever channels, and are later: each goes at the moment that
-// was told of it.
+// However many wait in several categories under a cap, on whatever channels, and are later: each goes at the moment
+// that was told of it.
 func TestManyUnderACapGoWhenTold(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()

@@ -136,8 +136,8 @@ func (t *timetable) asked() (n int) {
 	return n
 }
 
-// bound plans those that are asked for so that none is told too early: everything else goes before a backlog does, under
-// the caps alone, and once more before each in it that is asked for.
+// bound plans those that are asked for so that none is told too early: everything else goes before a backlog does,
+// under the caps alone, and once more before each in it that is asked for.
 func (t *timetable) bound() {
 	others := t.unseen + t.unreadLater
 	for _, a := range t.later {

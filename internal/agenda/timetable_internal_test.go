@@ -8,8 +8,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
-// However many wait in however many backlogs, a timetable takes a bounded number of steps. Then it comes to a moment that
-// is not too early, and at most twice as late.
+// However many wait in however many backlogs, a timetable takes a bounded number of steps. Then it comes to a moment
+// that is not too early, and at most twice as late.
 func TestATimetableIsBounded(t *testing.T) {
 	t.Parallel()
 	rules := []throttle.Rule{{Max: 10, Per: time.Minute}, {Max: 15, Per: time.Minute, Kind: throttle.KindCap}}
@@ -49,7 +49,8 @@ func randomTracks(r *rand.Rand) manyTracks {
 	per := func(most int) time.Duration { return time.Duration(1+r.IntN(most)) * time.Second }
 	caps := []throttle.Rule{{Max: 1 + r.IntN(6), Per: per(20), Kind: throttle.KindCap}}
 	for range r.IntN(2) {
-		caps = append(caps, throttle.Rule{Max: 1 + r.IntN(12), Per: per(90), Kind: throttle.KindNamed, Cap: "marketing"})
+		caps = append(caps,
+			throttle.Rule{Max: 1 + r.IntN(12), Per: per(90), Kind: throttle.KindNamed, Cap: "marketing"})
 	}
 	var days throttle.Boundaries
 	for at := boundBegin; len(days[0]) < 20; at = at.Add(10*time.Second + per(60)) {
@@ -65,7 +66,8 @@ func randomTracks(r *rand.Rand) manyTracks {
 			plan.Rules = append(plan.Rules, throttle.Rule{Max: 1, Per: per(10), Kind: throttle.KindGap})
 		}
 		if plan.Algorithm == throttle.Rolling && r.IntN(3) == 0 {
-			plan.Rules = append(plan.Rules, throttle.Rule{Max: 1 + r.IntN(6), Per: 26 * time.Hour, Period: throttle.Day})
+			plan.Rules = append(plan.Rules,
+				throttle.Rule{Max: 1 + r.IntN(6), Per: 26 * time.Hour, Period: throttle.Day})
 			plan.Boundaries = days
 		}
 		plan.Rules = append(plan.Rules, caps[:1+r.IntN(len(caps))]...)
@@ -87,7 +89,8 @@ func randomTracks(r *rand.Rand) manyTracks {
 
 // table makes a timetable of the tracks.
 func (m manyTracks) table() (*timetable, []*asked) {
-	t, caps, all := &timetable{begin: boundBegin, now: boundBegin, laterFrom: never}, &throttle.CapPasts{}, []*asked(nil)
+	t := &timetable{begin: boundBegin, now: boundBegin, laterFrom: never}
+	caps, all := &throttle.CapPasts{}, []*asked(nil)
 	for _, plan := range m.plans {
 		key := throttle.Key{User: "ada"}
 		t.tracks = append(t.tracks, &track{

@@ -41,8 +41,8 @@ type Sweeper struct {
 	log        *slog.Logger
 }
 
-// wholeEvery is how many rounds there are from one in which every partition is swept to the next such one. In the others
-// only those are in which something is due. A sweep also forgets what nobody needs any more.
+// wholeEvery is how many rounds there are from one in which every partition is swept to the next such one. In the
+// others only those are in which something is due. A sweep also forgets what nobody needs any more.
 const wholeEvery = 60
 
 // NewSweeper makes a Sweeper that looks at every partition once per interval and reports repairs to repaired, which

@@ -232,8 +232,8 @@ type quiet struct {
 
 func (q quiet) Due(context.Context) ([]int, error) { return q.due() }
 
-// Only partitions in which something is due are swept, and all of them once a minute. When the store does not say which, that
-// is said as when a sweep fails.
+// Only partitions in which something is due are swept, and all of them once a minute. When the store does not say
+// which, that is said as when a sweep fails.
 func TestOnlyWhatIsDueIsSwept(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

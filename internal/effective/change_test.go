@@ -74,7 +74,8 @@ func TestReplacedCountsWhomTheNightHolds(t *testing.T) {
 		"WithinTheSpread": {zone: "America/Caracas", over: 10 * time.Minute},
 		"SomeElsewhere": {
 			zone: "UTC", over: 10 * time.Minute, held: 2, of: map[string]notification.Preferences{
-				"a": inZone("Pacific/Auckland"), "b": inZone("Pacific/Auckland"), "c": inZone("Europe/Berlin"), "d": ownDay,
+				"a": inZone("Pacific/Auckland"), "b": inZone("Pacific/Auckland"), "c": inZone("Europe/Berlin"),
+				"d": ownDay,
 				"e": inTokyo,
 			},
 		},

@@ -72,8 +72,8 @@ type Config struct {
 	// Version gives the version of the policy whose limits these are. Admissions under another one are not checked.
 	Version func() string
 	// Remembers tells whether the log that a rule counts in still had, when the limits came into force, all that was
-	// admitted in a category under another version, as far back as the rule looks: a limiter forgets what no rule needs.
-	// Defaults to always.
+	// admitted in a category under another version, as far back as the rule looks: a limiter forgets what no rule
+	// needs. Defaults to always.
 	Remembers func(version, category string, rule throttle.Rule) bool
 	// InForce gives the moment since which the limits are in force. Earlier admissions of which the store does not know
 	// the version are not checked.
@@ -251,7 +251,8 @@ func (a *Checker) violations(ctx context.Context, until throttle.Micros) (found,
 	r.version = r.versionNow()
 	slices.SortFunc(admissions, func(x, y Admission) int {
 		return cmp.Or(cmp.Compare(x.UserID, y.UserID), cmp.Compare(x.At, y.At),
-			// Nobody can tell which of two at one moment was first. The less urgent counts as the first: a reserve leaves it less.
+			// Nobody can tell which of two at one moment was first. The less urgent counts as the first: a reserve
+			// leaves it less.
 			cmp.Compare(y.Priority, x.Priority), cmp.Compare(x.ID, y.ID))
 	})
 	for len(admissions) > 0 {

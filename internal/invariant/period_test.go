@@ -44,7 +44,8 @@ func TestCalendarLimits(t *testing.T) {
 		want   int64
 	}{
 		"the same day": {
-			zone: berlin, period: day, first: "2026-10-20T00:00:00+02:00", last: "2026-10-20T23:59:59.999999+02:00", want: 1,
+			zone: berlin, period: day,
+			first: "2026-10-20T00:00:00+02:00", last: "2026-10-20T23:59:59.999999+02:00", want: 1,
 		},
 		"the next day": {
 			zone: berlin, period: day, first: "2026-10-20T23:59:59.999999+02:00", last: "2026-10-21T00:00:00+02:00",

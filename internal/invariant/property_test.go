@@ -193,7 +193,9 @@ func (l *life) check(t *rapid.T) invariant.Result {
 	checker := invariant.New(invariant.Config{
 		Source: &store{admissions: slices.Clone(l.admitted)}, Log: slog.New(slog.DiscardHandler),
 		Limits: func(_, category string) invariant.Limits {
-			return invariant.Limits{Plan: throttle.Plan{Rules: l.rules[category]}, BypassFrom: notification.PriorityCritical}
+			return invariant.Limits{
+				Plan: throttle.Plan{Rules: l.rules[category]}, BypassFrom: notification.PriorityCritical,
+			}
 		},
 		Hours: func(m invariant.Admission) invariant.Hours { return l.hours[m.Zone] },
 		Period: func(m invariant.Admission, p throttle.Period) (period throttle.Interval) {

@@ -55,7 +55,8 @@ func TestQuietUntil(t *testing.T) {
 func TestChangedPreferences(t *testing.T) {
 	t.Parallel()
 	start := time.Now()
-	limit, userCap := throttle.Rule{Max: 2, Per: time.Hour}, throttle.Rule{Max: 2, Per: time.Hour, Kind: throttle.KindCap}
+	limit := throttle.Rule{Max: 2, Per: time.Hour}
+	userCap := throttle.Rule{Max: 2, Per: time.Hour, Kind: throttle.KindCap}
 	const s = time.Second
 	for name, c := range map[string]struct {
 		rule                  throttle.Rule
@@ -180,7 +181,8 @@ func TestUncheckedIsTold(t *testing.T) {
 	r.admit(time.Second, 2*time.Second)
 	result, log := round(t, r, func(cfg *invariant.Config) { cfg.Cleared = clearedOf("ada") },
 		limitsOf(throttle.Rolling, throttle.Rule{Max: 1, Per: time.Minute}))
-	if result.Unchecked != 2 || !strings.Contains(log, "windows were cleared") || !strings.Contains(log, "admissions=2") {
+	told := strings.Contains(log, "windows were cleared") && strings.Contains(log, "admissions=2")
+	if result.Unchecked != 2 || !told {
 		t.Errorf("%+v; the log says %s", result, log)
 	}
 	var text strings.Builder

@@ -277,8 +277,8 @@ func (c *gaugeCollector) Describe(descs chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		c.states, c.quietHeld, c.quietOver, c.oldest,
 		c.users, c.partitions, c.unreachable, c.maxDefer, c.paused, c.evicts, c.memory, c.breakers,
-		c.inFlight, c.concurrency, c.policy, c.policyLoaded, c.policyRefused, c.policiesDiffer, c.retimed, c.workers, c.gone,
-		c.clocksApart, c.up, c.ends, c.secretRefused, c.secretRenewed,
+		c.inFlight, c.concurrency, c.policy, c.policyLoaded, c.policyRefused, c.policiesDiffer, c.retimed,
+		c.workers, c.gone, c.clocksApart, c.up, c.ends, c.secretRefused, c.secretRenewed,
 	} {
 		descs <- d
 	}

@@ -88,7 +88,8 @@ func TestRetimeIsExposed(t *testing.T) {
 		"never":     {want: "{state=\"done\"} 0 {state=\"left\"} 0"},
 		"under way": {progress: retime.Progress{Users: 7, Done: 3}, want: "{state=\"done\"} 3 {state=\"left\"} 4"},
 		"ended": {
-			progress: retime.Progress{Users: 7, Done: 6, Ended: time.Now()}, want: "{state=\"done\"} 6 {state=\"left\"} 0",
+			progress: retime.Progress{Users: 7, Done: 6, Ended: time.Now()},
+			want:     "{state=\"done\"} 6 {state=\"left\"} 0",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 //go:embed wakeup.lua
 var WakeupFunctions string
 
-// Tells says whether the scripts that run on a client tell processes which have nothing to do that something is pending.
-// On Redis Cluster every node would be told of everything; there the processes look instead.
+// Tells says whether the scripts that run on a client tell processes which have nothing to do that something is
+// pending. On Redis Cluster every node would be told of everything; there the processes look instead.
 func Tells(client redis.UniversalClient) bool {
 	_, cluster := client.(*redis.ClusterClient)
 	return !cluster

@@ -14,15 +14,17 @@ import (
 const (
 	// watchEvery is how often the queues without a signal are checked.
 	watchEvery = 20 * time.Millisecond
-	// dozeAfter is how many checks in a row find nothing before only every other check is made, and the doorbell is set.
+	// dozeAfter is how many checks in a row find nothing before only every other check is made, and the doorbell is
+	// set.
 	dozeAfter = 100
 	// asleepEvery is how often they are checked while the doorbell is set.
 	asleepEvery = 250 * time.Millisecond
-	// forwardEvery is how often due tasks are moved into the queue, where it is not known when a second of Redis's clock
-	// begins; asynq's own default is 5 s. Tasks are scheduled for whole seconds, so else they are moved once a second.
+	// forwardEvery is how often due tasks are moved into the queue, where it is not known when a second of Redis's
+	// clock begins; asynq's own default is 5 s. Tasks are scheduled for whole seconds, so else they are moved once a
+	// second.
 	forwardEvery = 200 * time.Millisecond
-	// forwardAfter is how long after the beginning of a second that is at the earliest, forwardSpread over how much more
-	// time several processes are spread.
+	// forwardAfter is how long after the beginning of a second that is at the earliest, forwardSpread over how much
+	// more time several processes are spread.
 	forwardAfter, forwardSpread = 5 * time.Millisecond, 95 * time.Millisecond
 	// forwardsAtMost is how many scripts follow one another. What is still due then waits for the next time.
 	forwardsAtMost = 100

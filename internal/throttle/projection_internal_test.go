@@ -265,7 +265,8 @@ func TestPastIsRead(t *testing.T) {
 				last = Decision{Now: d.Now}
 			}
 			reply, err := pastScript.Run(t.Context(), client,
-				[]string{plan.StateKey("p:", key), CapKey("p:", key), NamedKey("p:", "marketing", key)}, plan.Args(nil)...).Slice()
+				[]string{plan.StateKey("p:", key), CapKey("p:", key), NamedKey("p:", "marketing", key)},
+				plan.Args(nil)...).Slice()
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -133,8 +133,8 @@ func (p *Projection) left(at Micros, head Head) int {
 					from = begins
 				}
 			}
-			used := len(log.Admitted) - sort.Search(len(log.Admitted), func(i int) bool { return log.Admitted[i] >= from })
-			left = min(left, r.MaxFor(head.Priority)-used)
+			first := sort.Search(len(log.Admitted), func(i int) bool { return log.Admitted[i] >= from })
+			left = min(left, r.MaxFor(head.Priority)-(len(log.Admitted)-first))
 		}
 	}
 	return max(0, left)

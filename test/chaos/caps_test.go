@@ -20,8 +20,8 @@ type caps struct {
 	// Push of chat and free may go by push in PushPer seconds: a named cap of a channel.
 	Push    int `json:"push,omitempty"`
 	PushPer int `json:"push_per,omitempty"`
-	// Daily of news may go in a day. The days of these worlds last DayLasts seconds; those of who lives elsewhere begin in
-	// the middle of the others'.
+	// Daily of news may go in a day. The days of these worlds last DayLasts seconds; those of who lives elsewhere begin
+	// in the middle of the others'.
 	Daily    int `json:"daily,omitempty"`
 	DayLasts int `json:"day_lasts,omitempty"`
 }

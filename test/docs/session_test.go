@@ -152,7 +152,8 @@ var (
 )
 
 // shape are the lines of a text without what differs from run to run. Lines that were too long are whole again: a time
-// of another day than today is longer, since it has its date, and one that is more than a day ahead has its weekday too.
+// of another day than today is longer, since it has its date, and one that is more than a day ahead has its weekday
+// too.
 func shape(text string) []string {
 	text = continued.ReplaceAllString(text, " ")
 	text = folderOf.ReplaceAllString(text, "$1")

@@ -11,8 +11,8 @@ const tutorialPage = "docs/tutorial.md"
 // buildCommand is what the tutorial builds with, in a checkout. The test builds from there into its own folder.
 const buildCommand = "go build -o bin/ ./cmd/..."
 
-// untilIdle waits until nothing is on its way: a reader is slower than a worker, the script is not. It reads the counts of
-// the whole deployment, which come before those of the partitions: one partition or another is always idle.
+// untilIdle waits until nothing is on its way: a reader is slower than a worker, the script is not. It reads the counts
+// of the whole deployment, which come before those of the partitions: one partition or another is always idle.
 const untilIdle = `until curl -s http://` + apiAddress + `/v1/stats | grep -qE '^\{[^{]*"queued":0,[^{]*"sending":0,'; do sleep 0.05; done`
 
 // TestTutorialIsTrue runs every command of the tutorial, and looks in what each block prints for the lines that the

@@ -26,19 +26,20 @@ const (
 	longestPromise = 100 * time.Second
 )
 
-// promisePolicy makes random plans: windows, gaps, reserves, counters, limits of the calendar, quiet hours that end at a
-// moment, and caps over several categories and on some channels.
+// promisePolicy makes random plans: windows, gaps, reserves, counters, limits of the calendar, quiet hours that end at
+// a moment, and caps over several categories and on some channels.
 func promisePolicy(r *rand.Rand, userCap string, nightEnds time.Time) string {
 	var policy, caps strings.Builder
 	policy.WriteString(nightUntil(nightEnds, 20*time.Second, "  default: {}\n"))
-	limit := func(max, tenths int) string {
-		return fmt.Sprintf("{max: %d, per: %dms}", 1+r.IntN(max), 1000+100*r.IntN(tenths))
+	limit := func(most, tenths int) string {
+		return fmt.Sprintf("{max: %d, per: %dms}", 1+r.IntN(most), 1000+100*r.IntN(tenths))
 	}
 	for group := range promiseGroups {
 		for i := range 3 {
 			limits := []string{limit(4, 40)}
 			if r.IntN(3) == 0 {
-				limits = append(limits, fmt.Sprintf("{max: %d, per: %ds, reserve: {high: 1}}", 3+r.IntN(5), 6+r.IntN(5)))
+				limits = append(limits,
+					fmt.Sprintf("{max: %d, per: %ds, reserve: {high: 1}}", 3+r.IntN(5), 6+r.IntN(5)))
 			}
 			more := ""
 			switch r.IntN(6) {
@@ -166,8 +167,9 @@ func promisesAreKept(t *testing.T, userCap string) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	server, r := redistest.Start(t), newReceiver(t)
 	d := &deployment{
-		t: t, redis: server, url: server.URL(), policy: policyFile(t, promisePolicy(random, userCap, nextMinute(40*time.Second))),
-		env: []string{"PACER_LOG_FORMAT=json", "PACER_LOG_LEVEL=debug"},
+		t: t, redis: server, url: server.URL(),
+		policy: policyFile(t, promisePolicy(random, userCap, nextMinute(40*time.Second))),
+		env:    []string{"PACER_LOG_FORMAT=json", "PACER_LOG_LEVEL=debug"},
 	}
 	w := d.start()
 	hosts := r.onManyHosts(t)

@@ -90,7 +90,9 @@ func beginCopy(ctx context.Context, conn *pgxpool.Conn, counted string) (at time
 }
 
 // rowMoment is the moment of the i-th row: each has one of its own, in order.
-func rowMoment(begun time.Time, i int) time.Time { return begun.Add(time.Duration(i+1) * time.Microsecond) }
+func rowMoment(begun time.Time, i int) time.Time {
+	return begun.Add(time.Duration(i+1) * time.Microsecond)
+}
 
 // optOuts is what a user has opted out of.
 type optOuts struct{ categories, channels []string }
@@ -157,7 +159,7 @@ func encodeRows(batch []*notification.Notification, begun time.Time) []byte {
 }
 
 func appendText[T string | []byte](rows []byte, text T) []byte {
-	return append(binary.BigEndian.AppendUint32(rows, uint32(len(text))), text...) //nolint:gosec // far below 4 GiB
+	return append(binary.BigEndian.AppendUint32(rows, uint32(len(text))), text...)
 }
 
 // absent is the length of NULL.
@@ -179,5 +181,5 @@ func appendTime(rows []byte, t time.Time) []byte {
 	if t.IsZero() {
 		return binary.BigEndian.AppendUint32(rows, absent)
 	}
-	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(rows, 8), uint64(t.UnixMicro()-copyEpoch)) //nolint:gosec // two's complement, as Postgres reads it
+	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(rows, 8), uint64(t.UnixMicro()-copyEpoch))
 }

@@ -162,7 +162,8 @@ func TestACopiedRowIsAsAnInsertedOne(t *testing.T) {
 	w := newWorld(t, redistest.Client(t))
 	copied, inserted := variedBatch(t, 150), variedBatch(t, 150)
 	w.acceptInOrder(t, w.store, copied) // as many as are copied by default, once they are divided
-	each := w.process(t, postgres.Config{CopyLeast: 1000, AcceptTimeout: time.Minute}, func(*process) error { return nil })
+	each := w.process(t, postgres.Config{CopyLeast: 1000, AcceptTimeout: time.Minute},
+		func(*process) error { return nil })
 	w.acceptInOrder(t, each.store, inserted)
 	if diff := cmp.Diff(w.rowsOf(t, inserted), w.rowsOf(t, copied)); diff != "" {
 		t.Errorf("rows differ (-inserted +copied):\n%s", diff)
@@ -235,7 +236,8 @@ func TestACopiedNotificationThatNobodyWantsIsCancelled(t *testing.T) {
 	})
 }
 
-// A connection that is lost before the commit of a copy leaves nothing behind, and the same batch is then accepted once.
+// A connection that is lost before the commit of a copy leaves nothing behind, and the same batch is then accepted
+// once.
 func TestACopyThatIsNotCommittedLeavesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, redistest.Client(t))

@@ -2,7 +2,7 @@
 // claim, every result. The agendas on Redis decide which notification goes when. All of Redis may be lost; the relay
 // rebuilds it from here.
 //
-//	accept   one statement inserts or copies many, then the agendas take them; the relay carries over what did not arrive
+//	accept   one statement inserts or copies many, then the agendas take them; the relay carries over what was left
 //	take     the agendas grant, Postgres claims: only what is claimed is sent
 //	settle   Postgres writes the result under the claim, then the agendas do
 //

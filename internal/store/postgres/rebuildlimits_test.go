@@ -36,7 +36,8 @@ func limitsWorld(t *testing.T) *world {
 		{Max: 4, Per: 24 * time.Hour, Kind: throttle.KindNamed, Cap: "both"},
 		{Max: 2, Per: time.Hour, Kind: throttle.KindNamed, Cap: "push", Channels: "fcm"},
 	}
-	w := newWorldWith(t, redistest.Client(t), agenda.Config{MaxCrashes: 1000, Lease: time.Hour,
+	w := newWorldWith(t, redistest.Client(t), agenda.Config{
+		MaxCrashes: 1000, Lease: time.Hour,
 		Settings: func(_, category string) agenda.Settings {
 			plan := throttle.Plan{Rules: rules, Boundaries: days}
 			if category == "chat" {
@@ -241,7 +242,8 @@ func TestPurgeKeepsWhatALimitCounts(t *testing.T) {
 					(notification_id, generation, attempt, user_id, category, admitted_at, ended_at, outcome)
 				VALUES ('~free:ada:1', 1, 1, 'ada', 'free', 1, now() - interval '31 days', 'imported')`)
 			relay := postgres.NewRelay(w.store, postgres.RelayConfig{
-				Check: func(*notification.Notification) error { return nil }, Windows: func() time.Duration { return c.window },
+				Check:   func(*notification.Notification) error { return nil },
+				Windows: func() time.Duration { return c.window },
 			})
 			if err := relay.Round(t.Context()); err != nil {
 				t.Fatal(err)
