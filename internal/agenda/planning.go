@@ -139,21 +139,21 @@ func (p *planning) unseenOf(t *timetable) (n int) {
 const readBatch = 500
 
 // readPlaces reads on from the first of a track, whose place is not known.
-func (p *planning) readPlaces(ctx context.Context, l *track) error {
+func (p *planning) readPlaces(ctx context.Context, l *track) (int, error) {
 	head := l.queue[0]
 	r, err := p.readOn(ctx, l.settings.Plan.ByChannel(), min(readBatch, head.count), head.skip, head.place,
 		strconv.FormatInt(head.until, 10), l.category)
 	if err != nil {
-		return fmt.Errorf("read on in the backlog of category %s: %w", l.category, err)
+		return 0, fmt.Errorf("read on in the backlog of category %s: %w", l.category, err)
 	}
 	read := readStandings(r)
 	l.queue = slices.Concat(withRest(read, head), l.queue[1:])
 	slices.SortStableFunc(l.queue, func(a, b standing) int { return cmp.Compare(a.place, b.place) })
-	return r.fault
+	return len(read), r.fault
 }
 
 // readLater reads on what is later, until a timetable knows more of it.
-func (p *planning) readLater(ctx context.Context, t *timetable) error {
+func (p *planning) readLater(ctx context.Context, t *timetable) (n int, err error) {
 	if t.laterRead == len(p.later.ones) {
 		last, same := p.later.ones[t.laterRead-1].due, 0
 		for _, one := range p.later.ones {
@@ -165,7 +165,7 @@ func (p *planning) readLater(ctx context.Context, t *timetable) error {
 			func(c categoryReading) bool { return c.settings.Plan.ByChannel() })
 		r, err := p.readOn(ctx, byChannel, readBatch, same, int64(last))
 		if err != nil {
-			return fmt.Errorf("read on what is later: %w", err)
+			return 0, fmt.Errorf("read on what is later: %w", err)
 		}
 		read := readLater(r)
 		p.later.ones = append(p.later.ones, read...)
@@ -173,11 +173,12 @@ func (p *planning) readLater(ctx context.Context, t *timetable) error {
 			p.later.count = len(p.later.ones)
 		}
 		if r.fault != nil {
-			return r.fault
+			return 0, r.fault
 		}
+		n = len(read)
 	}
 	p.arrive(t)
-	return nil
+	return n, nil
 }
 
 // readOn runs the script of that name.

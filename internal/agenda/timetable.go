@@ -22,23 +22,28 @@ type timetable struct {
 	steps  int
 
 	reader standingsReader
+	read   int // how many it has read
 	// laterRead is how many were read of those that are later, and laterFrom the moment from which others may be due,
 	// unreadLater of them. unseen are those that wait in further backlogs.
 	laterRead, unreadLater, unseen int
 	laterFrom                      throttle.Micros
 }
 
-// standingsReader reads what waits, where a timetable has to know more of it.
+// standingsReader reads what waits, where a timetable has to know more of it. It returns how many it read.
 type standingsReader interface {
 	// readPlaces reads the places of the first of a track.
-	readPlaces(ctx context.Context, l *track) error
+	readPlaces(ctx context.Context, l *track) (int, error)
 	// readLater reads more of what is later.
-	readLater(ctx context.Context, t *timetable) error
+	readLater(ctx context.Context, t *timetable) (int, error)
 }
 
-// maxSteps is how many steps a timetable takes at most where it goes step by step: with several backlogs, or on several
-// channels. What goes after that is only known not to go later than a bound; see timetable.bound.
-const maxSteps = 50_000
+const (
+	// maxSteps is how many steps a timetable takes at most where it goes step by step: with several backlogs, or on
+	// several channels. What goes after that is only known not to go later than a bound; see timetable.bound.
+	maxSteps = 50_000
+	// maxRead is how many are read at most, beside those that the first script reads; after that it is the same.
+	maxRead = 2500
+)
 
 // track is a backlog and what decides when its first goes.
 type track struct {
@@ -80,14 +85,14 @@ func (t *timetable) plan(ctx context.Context) error {
 	t.sortLater()
 	apart := len(t.tracks) > 1 || t.unseen > 0 || t.tracks[0].settings.Plan.ByChannel()
 	for t.asks = t.asked(); t.asks > 0; {
-		if t.steps += len(t.tracks); apart && (t.steps > maxSteps || t.unseen > 0) {
+		if t.steps += len(t.tracks); apart && (t.steps > maxSteps || t.unseen > 0) || t.read >= maxRead {
 			t.bound()
 			return nil
 		}
 		first, at, next := t.first()
 		switch {
 		case t.laterFrom <= at && t.unreadLater > 0 && (len(t.later) == 0 || t.laterFrom <= t.later[0].due):
-			if err := t.reader.readLater(ctx, t); err != nil {
+			if err := t.reads(t.reader.readLater(ctx, t)); err != nil {
 				return err
 			}
 			t.sortLater()
@@ -96,7 +101,7 @@ func (t *timetable) plan(ctx context.Context) error {
 		case first == nil:
 			return nil
 		case apart && first.queue[0].unread && t.reader != nil:
-			if err := t.reader.readPlaces(ctx, first); err != nil {
+			if err := t.reads(t.reader.readPlaces(ctx, first)); err != nil {
 				return err
 			}
 		case first.dropsUntil(at) > 0:
@@ -108,6 +113,12 @@ func (t *timetable) plan(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// reads counts what was read.
+func (t *timetable) reads(n int, err error) error {
+	t.read += n
+	return err
 }
 
 func (t *timetable) sortLater() {
