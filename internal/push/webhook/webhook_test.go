@@ -343,7 +343,7 @@ func TestADeadHTTP2ConnectionIsNoticed(t *testing.T) {
 	})
 	hole := pushtest.NewBlackhole(t, server.Listener.Addr().String())
 	cfg := config(p)
-	cfg.Roots, cfg.Ping = server.Roots(), 200*time.Millisecond
+	cfg.Roots, cfg.Ping = server.Roots(), 2*time.Second
 	sender := newSender(t, cfg) // whose calls may take an hour
 	_, port, _ := net.SplitHostPort(hole.Address())
 	target := "https://example.com:" + port + "/"
