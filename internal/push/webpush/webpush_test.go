@@ -262,7 +262,7 @@ func TestADeadHTTP2ConnectionIsNoticed(t *testing.T) {
 	})
 	hole := pushtest.NewBlackhole(t, server.Listener.Addr().String())
 	cfg := config(p, server, newKey(t))
-	cfg.Ping = 2 * time.Second // a living connection answers within that on a busy machine, too
+	cfg.Ping = 2 * time.Second  // a living connection answers within that
 	sender := newSender(t, cfg) // whose calls may take an hour
 	_, port, _ := net.SplitHostPort(hole.Address())
 	to := webpushtest.New(t).Subscription("https://example.com:" + port + "/push/" + endpointSecret)
