@@ -14,9 +14,9 @@ import (
 	"text/tabwriter"
 )
 
-// A cost is a figure of pacer's that must not rise: a count, which other work on the machine does not change, or
+// A boundedCost is a figure of pacer's that must not rise: a count, which other work on the machine does not change, or
 // the CPU time of an item as a multiple of the peer's in the same rounds.
-type cost struct {
+type boundedCost struct {
 	// contest is one of costContests, figure one of its figures.
 	Contest string `json:"contest"`
 	Figure  string `json:"figure"`
@@ -102,7 +102,7 @@ var boundsFile []byte
 // checkCosts measures the costs, prints them, and fails when one is above its bound. One that is above is
 // measured once more with its contest: what is slow twice is no accident.
 func checkCosts(ctx context.Context, only string, to io.Writer) error {
-	var bounds []cost
+	var bounds []boundedCost
 	if err := json.Unmarshal(boundsFile, &bounds); err != nil {
 		return fmt.Errorf("read costs.json: %w", err)
 	}
@@ -128,7 +128,7 @@ func checkCosts(ctx context.Context, only string, to io.Writer) error {
 }
 
 // above names the contests of which a figure is above its bound.
-func above(bounds []cost, measured map[string]map[string]float64) []string {
+func above(bounds []boundedCost, measured map[string]map[string]float64) []string {
 	var names []string
 	for _, b := range bounds {
 		if measured[b.Contest][b.Figure] > b.Bound && !slices.Contains(names, b.Contest) {
@@ -138,7 +138,7 @@ func above(bounds []cost, measured map[string]map[string]float64) []string {
 	return names
 }
 
-func printCosts(to io.Writer, bounds []cost, measured map[string]map[string]float64) {
+func printCosts(to io.Writer, bounds []boundedCost, measured map[string]map[string]float64) {
 	table := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "contest\tfigure of one item\tmeasured\tusual\tat most\t")
 	for _, b := range bounds {
@@ -179,18 +179,18 @@ func setBounds(ctx context.Context, runs int) error {
 
 // writeBounds writes what runs may measure from now on, after some that measured values of contests' figures.
 func writeBounds(found map[[2]string][]float64) error {
-	var bounds []cost
+	var bounds []boundedCost
 	for of, values := range found {
 		values = slices.Sorted(slices.Values(values))
 		room, most := countRoom, values[len(values)-1]
 		if of[1] == ratioOfCPU {
 			room = ratioRoom
 		}
-		bounds = append(bounds, cost{
+		bounds = append(bounds, boundedCost{
 			of[0], of[1], rounded(values[len(values)/2]), rounded(most), rounded(most * (1 + room)),
 		})
 	}
-	slices.SortFunc(bounds, func(a, b cost) int {
+	slices.SortFunc(bounds, func(a, b boundedCost) int {
 		return cmp.Or(strings.Compare(a.Contest, b.Contest), strings.Compare(a.Figure, b.Figure))
 	})
 	text, err := json.MarshalIndent(bounds, "", "\t")

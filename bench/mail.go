@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -55,7 +57,8 @@ func bareWebhook(ctx context.Context, o options) (sample, error) {
 		if err != nil {
 			return err
 		}
-		request, err := http.NewRequestWithContext(ctx, http.MethodPost, target.server.URL+"/hook", bytes.NewReader(body))
+		request, err := http.NewRequestWithContext(ctx, http.MethodPost, target.server.URL+"/hook",
+			bytes.NewReader(body))
 		if err != nil {
 			return err
 		}
@@ -82,7 +85,11 @@ func startPostOffice(ctx context.Context) (*postOffice, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &postOffice{host: "127.0.0.1", port: listener.Addr().(*net.TCPAddr).Port, served: make(chan error, 1)}
+	address, err := netip.ParseAddrPort(listener.Addr().String())
+	if err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	p := &postOffice{host: "127.0.0.1", port: int(address.Port()), served: make(chan error, 1)}
 	p.server = smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session, error) {
 		return &counter{p}, nil
 	}))
@@ -94,7 +101,9 @@ func startPostOffice(ctx context.Context) (*postOffice, error) {
 // close ends the server.
 func (p *postOffice) close() {
 	_ = p.server.Close()
-	<-p.served
+	if err := <-p.served; err != nil && !errors.Is(err, smtp.ErrServerClosed) {
+		slog.Warn("bench: the mail server ended", "error", err)
+	}
 }
 
 // sent fails unless n mails came.
@@ -152,6 +161,13 @@ func bareEmail(ctx context.Context, o options) (sample, error) {
 	}
 	defer office.close()
 	clients := make([]*gomail.Client, callers)
+	defer func() {
+		for _, client := range clients {
+			if client != nil {
+				_ = client.Close() // of a temporary server
+			}
+		}
+	}()
 	for i := range clients {
 		if clients[i], err = gomail.NewClient(office.host, gomail.WithPort(office.port),
 			gomail.WithTLSPolicy(gomail.NoTLS), gomail.WithHELO("localhost")); err != nil {
@@ -160,7 +176,6 @@ func bareEmail(ctx context.Context, o options) (sample, error) {
 		if err := clients[i].DialWithContext(ctx); err != nil {
 			return sample{}, err
 		}
-		defer func() { _ = clients[i].Close() }() // of a temporary server
 	}
 	measured, err := sendAll(ctx, o.n, func(i int) error {
 		mail := gomail.NewMsg()

@@ -31,8 +31,8 @@ type options struct {
 	docs      string
 }
 
-// contest has pacer and a peer do the same work; both return their rate per second and what they used. Asked is the ratio that pacer has
-// to reach, 0 when it need not reach any.
+// contest has pacer and a peer do the same work; both return their rate per second and what they used. Asked is the
+// ratio that pacer has to reach, 0 when it need not reach any.
 type contest struct {
 	name, peer    string
 	asked         float64
@@ -262,7 +262,8 @@ func rounds(ctx context.Context, c contest, o options) (ours, theirs []sample, e
 
 // medians are those of the rate and of the CPU time of an item, each by itself.
 func medians(of []sample) sample {
-	byCPU := slices.SortedFunc(slices.Values(of), func(a, b sample) int { return cmp.Compare(a.used.cpu(), b.used.cpu()) })
+	byCPU := slices.SortedFunc(slices.Values(of),
+		func(a, b sample) int { return cmp.Compare(a.used.cpu(), b.used.cpu()) })
 	byRate := slices.SortedFunc(slices.Values(of), func(a, b sample) int { return cmp.Compare(a.rate, b.rate) })
 	return sample{rate: byRate[len(of)/2].rate, used: byCPU[len(of)/2].used}
 }

@@ -36,7 +36,8 @@ func node(what string) func(context.Context, options) (sample, error) {
 		}
 		rate, err := strconv.ParseFloat(strings.TrimSpace(string(out)), 64)
 		used := usage{
-			process: command.ProcessState.UserTime() + command.ProcessState.SystemTime(), redis: store.cpu(ctx) - before,
+			process: command.ProcessState.UserTime() + command.ProcessState.SystemTime(),
+			redis:   store.cpu(ctx) - before,
 		}
 		return sample{rate: rate, used: used.each(n)}, err
 	}

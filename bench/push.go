@@ -138,6 +138,14 @@ const tokenPath = "/token"
 
 // startFirebase runs a provider that plays FCM and Google's token service, and makes a service account's key for it.
 func startFirebase() (*provider, string, error) {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		return nil, "", err
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, "", err
+	}
 	service := startService(func(w http.ResponseWriter, r *http.Request) bool {
 		w.Header().Set("Content-Type", "application/json")
 		if r.URL.Path == tokenPath {
@@ -147,20 +155,16 @@ func startFirebase() (*provider, string, error) {
 		_, _ = io.WriteString(w, `{"name":"projects/demo/messages/1"}`)
 		return true
 	})
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		return service, "", err
-	}
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return service, "", err
-	}
 	account, err := json.Marshal(map[string]string{
 		"type": "service_account", "project_id": "demo", "client_email": "bench@example.com", "private_key_id": "k1",
 		"private_key": string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})),
 		"token_uri":   service.server.URL + tokenPath,
 	})
-	return service, string(account), err
+	if err != nil {
+		service.server.Close()
+		return nil, "", err
+	}
+	return service, string(account), nil
 }
 
 // registration is the token of the i-th device: FCM takes few messages a minute for one.
@@ -168,10 +172,10 @@ func registration(i int) string { return "device-" + strconv.Itoa(i) }
 
 func pacerFCM(ctx context.Context, o options) (sample, error) {
 	google, account, err := startFirebase()
-	defer google.server.Close()
 	if err != nil {
 		return sample{}, err
 	}
+	defer google.server.Close()
 	measured, err := dispatchOver(ctx, o.n, fcm.Name, registration, settings.Channels{
 		FCM: fcm.Settings{Credentials: account, Endpoint: google.server.URL},
 	})
@@ -181,10 +185,10 @@ func pacerFCM(ctx context.Context, o options) (sample, error) {
 // bareFCM calls FCM's HTTP v1 with Google's own client of OAuth 2, which is all that Firebase's library needs, too.
 func bareFCM(ctx context.Context, o options) (sample, error) {
 	service, account, err := startFirebase()
-	defer service.server.Close()
 	if err != nil {
 		return sample{}, err
 	}
+	defer service.server.Close()
 	config, err := google.JWTConfigFromJSON([]byte(account), "https://www.googleapis.com/auth/firebase.messaging")
 	if err != nil {
 		return sample{}, err

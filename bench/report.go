@@ -48,8 +48,8 @@ func (r report) rows() [][]string {
 	rows := [][]string{{"what", "pacer", "beside", "its", "ratio", "asked", "by CPU time"}}
 	for _, x := range r.ratios {
 		rows = append(rows, []string{
-			x.name, perSecond(x.ours.rate), x.peer, perSecond(x.theirs.rate), fmt.Sprintf("%.2f", x.Value()), x.wanted(),
-			fmt.Sprintf("%.2f", x.byCPU()),
+			x.name, perSecond(x.ours.rate), x.peer, perSecond(x.theirs.rate), fmt.Sprintf("%.2f", x.Value()),
+			x.wanted(), fmt.Sprintf("%.2f", x.byCPU()),
 		})
 	}
 	return rows

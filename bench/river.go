@@ -92,8 +92,8 @@ func newPool(ctx context.Context, database string) (*pgxpool.Pool, error) {
 	return pgxpool.NewWithConfig(ctx, config)
 }
 
-// withRiver runs do on a River client on a server of its own. With a gap, its worker asks a limiter on a Redis server of
-// its own.
+// withRiver runs do on a River client on a server of its own. With a gap, its worker asks a limiter on a Redis server
+// of its own.
 func withRiver(ctx context.Context, o options, gap time.Duration,
 	do func(*river.Client[pgx.Tx], *worker, *meter) (sample, error),
 ) (sample, error) {

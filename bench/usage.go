@@ -48,7 +48,8 @@ func (u usage) plus(other usage) usage {
 func (u usage) each(n int) usage {
 	d, f := time.Duration(max(1, n)), float64(max(1, n))
 	return usage{
-		u.process / d, u.redis / d, u.postgres / d, u.allocations / f, u.bytes / f, u.commands / f, u.wal / f, u.rows / f,
+		u.process / d, u.redis / d, u.postgres / d, u.allocations / f, u.bytes / f, u.commands / f, u.wal / f,
+		u.rows / f,
 	}
 }
 
