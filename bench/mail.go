@@ -7,10 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -102,7 +102,7 @@ func startPostOffice(ctx context.Context) (*postOffice, error) {
 func (p *postOffice) close() {
 	_ = p.server.Close()
 	if err := <-p.served; err != nil && !errors.Is(err, smtp.ErrServerClosed) {
-		slog.Warn("bench: the mail server ended", "error", err)
+		fmt.Fprintln(os.Stderr, "bench: the mail server ended:", err)
 	}
 }
 
