@@ -34,7 +34,7 @@ func Import(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (coun
 		if err := endpoints.Copy(ctx, endpoints.NewRedis(d.Redis.Client), d.Endpoints); err != nil {
 			return err
 		}
-		if count, err = d.Postgres.Import(ctx, source); err != nil {
+		if count, err = d.Postgres.Import(ctx, source, d.Rules.CategoryNames()); err != nil {
 			return err
 		}
 		return d.Agendas.SetImporting(ctx, agenda.ImportDone)

@@ -86,6 +86,14 @@ func (p Plan) SharesCap(o Plan) bool {
 	})
 }
 
+// CountsFor tells whether what goes by the plan counts for a named cap; no name means the user cap.
+func (p Plan) CountsFor(cap string) bool {
+	if cap == "" {
+		return p.capped()
+	}
+	return slices.ContainsFunc(p.Rules[p.from(KindNamed):], func(r Rule) bool { return r.Cap == cap })
+}
+
 // ByChannel tells whether some cap counts the admissions on some channels only.
 func (p Plan) ByChannel() bool {
 	return slices.ContainsFunc(p.Rules, func(r Rule) bool { return r.Channels != "" })

@@ -25,8 +25,9 @@ SELECT pg_try_advisory_xact_lock($1),
 	set_config('pacer.outboxed', 'yes', true) || set_config('pacer.counted', 'yes', true) = ''`
 
 // Import takes over everything that a store on Redis kept, in one transaction: all of it or nothing. To import the same
-// data again adds nothing. The partitions must be rebuilt afterwards; the first start does that.
-func (r *Store) Import(ctx context.Context, source transfer.Source) (count transfer.Count, err error) {
+// data again adds nothing. The partitions must be rebuilt afterwards; the first start does that. The policy names the
+// categories.
+func (r *Store) Import(ctx context.Context, source transfer.Source, categories []string) (count transfer.Count, err error) {
 	err = pgx.BeginFunc(ctx, r.pool, func(tx pgx.Tx) error {
 		var mine bool
 		if err := tx.QueryRow(ctx, beginImportSQL, int64(importLock)).Scan(&mine, new(bool)); err != nil {
@@ -37,6 +38,7 @@ func (r *Store) Import(ctx context.Context, source transfer.Source) (count trans
 		}
 		return source.Export(ctx, func(b *transfer.Batch) error {
 			count.Add(b)
+			r.nameCategories(b.Admissions, categories)
 			return r.importBatch(ctx, tx, b)
 		})
 	})
@@ -48,7 +50,7 @@ func (r *Store) Import(ctx context.Context, source transfer.Source) (count trans
 
 func (r *Store) importBatch(ctx context.Context, tx pgx.Tx, b *transfer.Batch) error {
 	for _, step := range []func(context.Context, pgx.Tx, *transfer.Batch) error{
-		r.importNotifications, r.importAdmissions, importKeys, importDevices, importPreferences,
+		r.importNotifications, importAdmissions, importKeys, importDevices, importPreferences,
 	} {
 		if err := step(ctx, tx, b); err != nil {
 			return err
@@ -98,7 +100,7 @@ func (r *Store) importNotifications(ctx context.Context, tx pgx.Tx, b *transfer.
 	if _, err := tx.Exec(ctx, importNotificationsSQL, args...); err != nil {
 		return err
 	}
-	return r.importAdmissions(ctx, tx, &transfer.Batch{Admissions: r.lastAdmissions(b.Notifications)})
+	return importAdmissions(ctx, tx, &transfer.Batch{Admissions: r.lastAdmissions(b.Notifications)})
 }
 
 // lastAdmissions gives the last admission of each notification whose category is throttled by counters, because
@@ -113,38 +115,6 @@ func (r *Store) lastAdmissions(notifications []transfer.Notification) []transfer
 		}
 	}
 	return admissions
-}
-
-// importAdmissionsSQL notes admissions as attempts of their notifications. When Redis has forgotten the notification,
-// the attempt gets an id of its own, which no notification can have. When it has, and the admission stands in the log
-// of a user cap, nothing tells the category, and the admission is left out.
-const importAdmissionsSQL = `
-INSERT INTO pacer.attempts
-	(notification_id, generation, attempt, user_id, category, admitted_at, outcome, reason, counted)
-SELECT coalesce(i.id, t.id, '~' || a.category || ':' || a.user_id || ':' || a.at), a.generation, a.generation,
-	a.user_id, coalesce(nullif(a.category, ''), i.category, t.category), a.at,
-	'imported', 'admitted before the store moved to Postgres', true
-FROM unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::int[], $6::bigint[])
-	AS a(user_id, category, id, accepted_at, generation, at)
-LEFT JOIN pacer.notifications i ON i.id = ANY (ARRAY[a.id]) AND i.user_id = ANY (ARRAY[a.user_id])
-LEFT JOIN pacer.notifications t ON i.id IS NULL AND t.user_id = ANY (ARRAY[a.user_id])
-	AND t.accepted_at = ANY (ARRAY[a.accepted_at])
-WHERE a.category <> '' OR i.id IS NOT NULL OR t.id IS NOT NULL
-ON CONFLICT DO NOTHING`
-
-func (r *Store) importAdmissions(ctx context.Context, tx pgx.Tx, b *transfer.Batch) error {
-	n := len(b.Admissions)
-	if n == 0 {
-		return nil
-	}
-	users, categories, ids := make([]string, n), make([]string, n), make([]string, n)
-	accepted, generations, moments := make([]*time.Time, n), make([]int32, n), make([]int64, n)
-	for i, a := range b.Admissions {
-		users[i], categories[i], ids[i], moments[i] = a.UserID, a.Category, a.ID, a.At
-		accepted[i], generations[i] = timestamp(a.AcceptedAt), int32(a.Generation)
-	}
-	_, err := tx.Exec(ctx, importAdmissionsSQL, users, categories, ids, accepted, generations, moments)
-	return err
 }
 
 // importKeys inserts idempotency keys.
@@ -208,18 +178,4 @@ func notificationsOf(all []transfer.Notification) []*notification.Notification {
 		plain[i] = &all[i].Notification
 	}
 	return plain
-}
-
-// purgeImportedSQL removes old admissions that were imported without their notifications. Every other attempt is
-// removed with its notification.
-const purgeImportedSQL = `
-DELETE FROM pacer.attempts WHERE notification_id >= '~' AND notification_id = ANY (ARRAY (
-	SELECT notification_id FROM pacer.attempts WHERE notification_id >= '~' AND ended_at < now() - $1::interval
-		ORDER BY notification_id LIMIT $2))`
-
-func (r *Store) purgeImported(ctx context.Context, keep time.Duration) error {
-	if _, err := r.pool.Exec(ctx, purgeImportedSQL, keep, purgeBatch); err != nil {
-		return describe("purge imported admissions", err)
-	}
-	return nil
 }

@@ -25,7 +25,9 @@ func (r *Store) Export(ctx context.Context, give func(*transfer.Batch) error) er
 		{kind: "o:", read: exportDeliveries},
 		{kind: "dev:", read: exportDevices},
 		{kind: "k:", read: exportKeys},
+		// Logs of categories come first: the same admission in the log of a cap does not name its category.
 		{kind: "l:", read: exportAdmissions},
+		{kind: "cap:", read: exportAdmissions},
 		{kind: "u:", read: exportAdmissions},
 	} {
 		read := func(ctx context.Context, node redis.UniversalClient, keys []string) error {
@@ -243,7 +245,7 @@ func exportKeys(ctx context.Context, p page) (*transfer.Batch, error) {
 	return batch, nil
 }
 
-// exportAdmissions reads the logs of categories, whose names hold category and user, or of user caps.
+// exportAdmissions reads the logs of categories, of named caps, or of user caps.
 func exportAdmissions(ctx context.Context, p page) (*transfer.Batch, error) {
 	logs, err := readEach(ctx, p, "the windows", func(pipe redis.Pipeliner, key string) *redis.ZSliceCmd {
 		return pipe.ZRangeWithScores(ctx, key, 0, -1)
@@ -253,22 +255,35 @@ func exportAdmissions(ctx context.Context, p page) (*transfer.Batch, error) {
 	}
 	batch := &transfer.Batch{}
 	for i, key := range p.keys {
-		user, category := nameOf(key), ""
-		if strings.Contains(key, "}:l:") {
-			category, user, _ = strings.Cut(user, ":")
-		}
+		log := logOf(key)
 		for _, entry := range logs[i].Val() {
 			token, _ := entry.Member.(string)
-			batch.Admissions = append(batch.Admissions, admissionOf(user, category, token, int64(entry.Score)))
+			batch.Admissions = append(batch.Admissions, admissionIn(log, token, int64(entry.Score)))
 		}
 	}
 	return batch, nil
 }
 
-// admissionOf reads the token of an admission: the notification's id, or its arrival in earlier versions, and the
-// generation.
-func admissionOf(user, category, token string, at int64) transfer.Admission {
-	a := transfer.Admission{UserID: user, Category: category, At: at}
+// logOf reads the key of a log: its user, and the category or the named cap that stands before the user.
+func logOf(key string) (of transfer.Admission) {
+	_, name, _ := strings.Cut(key, "}:")
+	kind, name, _ := strings.Cut(name, ":")
+	switch kind {
+	case "l":
+		of.Category, of.UserID, _ = strings.Cut(name, ":")
+	case "cap":
+		of.Cap, of.UserID, _ = strings.Cut(name, ":")
+	default:
+		of.UserID = name
+	}
+	return of
+}
+
+// admissionIn reads an admission in a log from its token: the notification's id, or its arrival in earlier versions,
+// and the generation.
+func admissionIn(log transfer.Admission, token string, at int64) transfer.Admission {
+	a := log
+	a.At = at
 	cut := strings.LastIndex(token, "#")
 	if cut < 0 {
 		return a

@@ -26,8 +26,9 @@ type Notification struct {
 // it was accepted.
 type Admission struct {
 	UserID string
-	// Category is empty in the log of a user cap.
+	// Category is empty in the log of a cap, which Cap names; the user cap has no name.
 	Category   string
+	Cap        string
 	ID         string
 	AcceptedAt time.Time
 	Generation int

@@ -1,0 +1,101 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pacer-notify/pacer/internal/store/transfer"
+	"github.com/pacer-notify/pacer/internal/throttle"
+)
+
+// nameCategories gives the admissions that stand in the logs of caps a category of the policy, for the case that Redis
+// has forgotten their notifications. The same admission in the log of its category has come before, and counts instead.
+func (r *Store) nameCategories(admissions []transfer.Admission, categories []string) {
+	now := throttle.MicrosOf(time.Now())
+	for i := range admissions {
+		if a := &admissions[i]; a.Category == "" {
+			a.Category = r.categoryUnder(a.Cap, a.UserID, now.Sub(throttle.Micros(a.At)), categories)
+		}
+	}
+}
+
+// categoryUnder returns the category under which an admission of an age is noted, of which only the log of a cap tells:
+// one that the cap counts. It must count for that cap and should count for no limit else, so it is one whose own windows
+// the admission has left; and it may stand in the logs of further caps, so it is the one under the most. It is empty when
+// the policy no longer has such a cap.
+func (r *Store) categoryUnder(name, userID string, age time.Duration, categories []string) string {
+	type candidate struct {
+		category string
+		counted  int // 1 while its own windows hold the admission
+		caps     int
+	}
+	var under []candidate
+	for _, category := range categories {
+		plan := r.agendas.PlanOf(userID, category)
+		if !plan.CountsFor(name) {
+			continue
+		}
+		c := candidate{category: category, caps: len(plan.NamedCaps())}
+		for _, rule := range slices.Concat(plan.CategoryRules(), plan.Dormant) {
+			if rule.Per > age {
+				c.counted = 1
+			}
+		}
+		under = append(under, c)
+	}
+	if len(under) == 0 {
+		return ""
+	}
+	return slices.MinFunc(under, func(a, b candidate) int {
+		return cmp.Or(a.counted-b.counted, b.caps-a.caps, cmp.Compare(a.category, b.category))
+	}).category
+}
+
+// importAdmissionsSQL notes admissions as attempts of their notifications. When Redis has forgotten the notification, the
+// attempt gets an id of its own, which no notification can have, and which is the same for each log in which it stands.
+const importAdmissionsSQL = `
+INSERT INTO pacer.attempts
+	(notification_id, generation, attempt, user_id, category, admitted_at, outcome, reason, counted)
+SELECT coalesce(i.id, t.id, '~' || a.user_id || ':' || coalesce(nullif(a.id, ''), a.category || ':' || a.at)),
+	a.generation, a.generation, a.user_id, coalesce(i.category, t.category, a.category), a.at,
+	'imported', 'admitted before the store moved to Postgres', true
+FROM unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::int[], $6::bigint[])
+	AS a(user_id, category, id, accepted_at, generation, at)
+LEFT JOIN pacer.notifications i ON i.id = ANY (ARRAY[a.id]) AND i.user_id = ANY (ARRAY[a.user_id])
+LEFT JOIN pacer.notifications t ON i.id IS NULL AND t.user_id = ANY (ARRAY[a.user_id])
+	AND t.accepted_at = ANY (ARRAY[a.accepted_at])
+WHERE a.category <> '' OR i.id IS NOT NULL OR t.id IS NOT NULL
+ON CONFLICT DO NOTHING`
+
+func importAdmissions(ctx context.Context, tx pgx.Tx, b *transfer.Batch) error {
+	n := len(b.Admissions)
+	if n == 0 {
+		return nil
+	}
+	users, categories, ids := make([]string, n), make([]string, n), make([]string, n)
+	accepted, generations, moments := make([]*time.Time, n), make([]int32, n), make([]int64, n)
+	for i, a := range b.Admissions {
+		users[i], categories[i], ids[i], moments[i] = a.UserID, a.Category, a.ID, a.At
+		accepted[i], generations[i] = timestamp(a.AcceptedAt), int32(a.Generation)
+	}
+	_, err := tx.Exec(ctx, importAdmissionsSQL, users, categories, ids, accepted, generations, moments)
+	return err
+}
+
+// purgeImportedSQL removes old admissions that were imported without their notifications. Every other attempt is
+// removed with its notification.
+const purgeImportedSQL = `
+DELETE FROM pacer.attempts WHERE notification_id >= '~' AND notification_id = ANY (ARRAY (
+	SELECT notification_id FROM pacer.attempts WHERE notification_id >= '~' AND ended_at < now() - $1::interval
+		ORDER BY notification_id LIMIT $2))`
+
+func (r *Store) purgeImported(ctx context.Context, keep time.Duration) error {
+	if _, err := r.pool.Exec(ctx, purgeImportedSQL, keep, purgeBatch); err != nil {
+		return describe("purge imported admissions", err)
+	}
+	return nil
+}
