@@ -173,6 +173,10 @@ func showHeld(line lines, f *stats.Forecast) {
 	}
 	second := func(t time.Time) string { return strings.TrimSuffix(clock(t.Truncate(time.Second)), ".000") }
 	for _, held := range f.Reasons {
+		if held.First.IsZero() {
+			line("held", "%s%d by %s: nobody knows until when", about, held.Count, held.Reason)
+			continue
+		}
 		line("held", "%s%d by %s: the first until %s, the last until %s", about, held.Count, held.Reason,
 			second(held.First), second(held.Last))
 	}

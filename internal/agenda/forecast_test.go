@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"net"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -22,6 +24,56 @@ import (
 // closedFor is closed between two moments after the start.
 func closedFor(from, until time.Duration) throttle.Closed {
 	return throttle.Closed{{From: throttle.MicrosOf(start.Add(from)), Until: throttle.MicrosOf(start.Add(until))}}
+}
+
+// What is held goes from the first to the last moment that was foreseen, and so many: whatever the limits, the hours and
+// the caps, what the windows hold already, and what is due later.
+func TestWhatIsForeseenIsWhatHappens(t *testing.T) {
+	t.Parallel()
+	seed := rand.Uint64()
+	for n := range 40 {
+		t.Run(strconv.Itoa(n), func(t *testing.T) {
+			t.Parallel()
+			w, _, random := randomWorld(t, rand.New(rand.NewPCG(seed, uint64(n))))
+			for range 30 {
+				w.accept(random())
+			}
+			w.playUntil(w.now)
+			found := w.store.Forecast(t.Context(), w.now)
+			var foreseen, happens span
+			for _, held := range found.Reasons {
+				foreseen.add(held.First, int(held.Count))
+				foreseen.add(held.Last, 0)
+			}
+			for _, g := range w.drain() {
+				happens.add(g.AdmittedAt, 1)
+			}
+			if !found.Exact || foreseen.n != happens.n || !foreseen.first.Equal(happens.first) ||
+				!foreseen.last.Equal(happens.last) {
+				t.Errorf("seed %d: foreseen are %s, there go %s; %+v", seed, foreseen, happens, found)
+			}
+		})
+	}
+}
+
+// span is when the first and the last go of so many.
+type span struct {
+	first, last time.Time
+	n           int
+}
+
+func (s *span) add(at time.Time, n int) {
+	if s.first.IsZero() || at.Before(s.first) {
+		s.first = at
+	}
+	if at.After(s.last) {
+		s.last = at
+	}
+	s.n += n
+}
+
+func (s span) String() string {
+	return fmt.Sprintf("%d after %s to %s", s.n, s.first.Sub(start), s.last.Sub(start))
 }
 
 // What is held by each reason is released in the slices in which it goes, if nothing else comes.
@@ -77,7 +129,7 @@ func TestForecast(t *testing.T) {
 		},
 		"scheduled": {
 			plan: hourly, entry: agenda.Entry{SendAt: start.Add(2 * time.Hour)}, n: 3, want: stats.HeldBySchedule,
-			first: 2 * time.Hour, last: 2 * time.Hour, released: slices{4: 3},
+			first: 2 * time.Hour, last: 4 * time.Hour, released: slices{4: 1, 6: 1, 8: 1},
 		},
 		"scheduled into a night": {
 			plan: night(hourly, time.Hour, 9*time.Hour), entry: agenda.Entry{SendAt: start.Add(2 * time.Hour)}, n: 1,
@@ -130,6 +182,24 @@ func TestForecastOfWhatIsHeldByNoLimit(t *testing.T) {
 	w.accept(agenda.Entry{})
 	found := w.store.Forecast(t.Context(), w.now)
 	if len(found.Reasons) != 1 || found.Reasons[0].Reason != stats.HeldForProvider || found.Reasons[0].Count != 1 {
+		t.Errorf("the forecast is %+v", found)
+	}
+}
+
+// Nobody knows when somebody resumes what is paused.
+func TestForecastOfWhatIsPaused(t *testing.T) {
+	t.Parallel()
+	hourly := throttle.Plan{Rules: []throttle.Rule{{Max: 1, Per: time.Hour}}}
+	w := setup(t, agenda.Settings{Plan: hourly})
+	for range 3 {
+		w.accept(agenda.Entry{})
+	}
+	w.serve()
+	w.settle(delivered)
+	w.settings[""] = agenda.Settings{Plan: hourly, Paused: time.Minute}
+	found := w.store.Forecast(t.Context(), w.now)
+	if len(found.Reasons) != 1 || found.Reasons[0].Reason != notification.ReasonPaused || found.Reasons[0].Count != 2 ||
+		found.Reasons[0].Later != 2 || !found.Reasons[0].First.IsZero() {
 		t.Errorf("the forecast is %+v", found)
 	}
 }

@@ -10,20 +10,21 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pacer-notify/pacer/internal/stats"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
 const (
 	// forecastUsers is how many users a forecast reads, over all partitions; of each partition at least leastUsers.
-	forecastUsers = 2000
+	forecastUsers = 500
 	leastUsers    = 4
 	// forecastLater is how many it reads of what is later for one user, forecastBacklogs of how many categories.
-	forecastLater    = 16
+	forecastLater    = 32
 	forecastBacklogs = 32
 )
 
-// foreseen is a user whose agenda is read for a forecast, and for how many users it stands.
-type foreseen struct {
+// sampledUser is a user whose agenda is read for a forecast, and for how many users it stands.
+type sampledUser struct {
 	partition int
 	id        string
 	weight    float64
@@ -41,9 +42,32 @@ type blocked struct {
 
 // laterOne is a notification that is later, and for how many it stands.
 type laterOne struct {
+	id     string
 	due    throttle.Micros
 	weight float64
-	about  *redis.SliceCmd
+	about  *redis.SliceCmd // its category, its state, and until when its provider is waited for
+	asked  asked
+}
+
+// category is that of the notification; empty when it was forgotten meanwhile.
+func (l *laterOne) category() string {
+	about := l.about.Val()
+	if len(about) == 0 || about[0] == nil {
+		return ""
+	}
+	name, _ := about[0].(string)
+	return name
+}
+
+// reason is what it is held for.
+func (l *laterOne) reason() string {
+	switch about := l.about.Val(); {
+	case about[2] != nil:
+		return stats.HeldForProvider
+	case about[1] == "t":
+		return stats.HeldBySchedule
+	}
+	return stats.HeldForRetry
 }
 
 // sample is some members of a sorted set, or all of them; each stands for weight members.
@@ -76,7 +100,7 @@ func (s sample) members() (all []redis.Z, exact bool) {
 }
 
 // sampleUsers chooses users by rank of the moments of their wake-ups. Everybody for whom something waits has one.
-func (s *Agendas) sampleUsers(ctx context.Context) (users []*foreseen, exact bool) {
+func (s *Agendas) sampleUsers(ctx context.Context) (users []*sampledUser, exact bool) {
 	sizes, _ := s.countWakeups(ctx)
 	exact = true
 	pipe := s.client.Pipeline()
@@ -92,14 +116,14 @@ func (s *Agendas) sampleUsers(ctx context.Context) (users []*foreseen, exact boo
 		exact = exact && whole
 		for _, member := range members {
 			id, _ := member.Member.(string) // it always is one
-			users = append(users, &foreseen{partition: partition, id: id, weight: some.weight})
+			users = append(users, &sampledUser{partition: partition, id: id, weight: some.weight})
 		}
 	}
 	return users, exact
 }
 
 // readAgendas reads what waits for the users.
-func (s *Agendas) readAgendas(ctx context.Context, users []*foreseen) (exact bool) {
+func (s *Agendas) readAgendas(ctx context.Context, users []*sampledUser) (exact bool) {
 	pipe := s.client.Pipeline()
 	fields, sizes := make([]*redis.MapStringStringCmd, len(users)), make([]*redis.IntCmd, len(users))
 	for i, u := range users {
@@ -126,7 +150,7 @@ func (s *Agendas) readAgendas(ctx context.Context, users []*foreseen) (exact boo
 }
 
 // readLaterOnes reads what the notifications that are later wait for.
-func (s *Agendas) readLaterOnes(ctx context.Context, users []*foreseen, samples []sample) (exact bool) {
+func (s *Agendas) readLaterOnes(ctx context.Context, users []*sampledUser, samples []sample) (exact bool) {
 	exact = true
 	pipe := s.client.Pipeline()
 	for i, u := range users {
@@ -138,7 +162,7 @@ func (s *Agendas) readLaterOnes(ctx context.Context, users []*foreseen, samples 
 		for _, member := range members {
 			id, _ := member.Member.(string) // it always is one
 			u.later = append(u.later, laterOne{
-				due: throttle.Micros(member.Score), weight: samples[i].weight * u.weight,
+				id: id, due: throttle.Micros(member.Score), weight: samples[i].weight * u.weight,
 				about: pipe.HMGet(ctx, s.partitions[u.partition]+"n:"+id, "c", "s", "w"),
 			})
 		}

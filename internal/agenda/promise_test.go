@@ -133,6 +133,40 @@ func (w *world) together(category string, categories []string) []string {
 	return found
 }
 
+// randomWorld has random limits, hours and caps, and a past. It also gives its categories, and a source of entries.
+func randomWorld(t *testing.T, r *rand.Rand) (w *world, categories []string, random func() agenda.Entry) {
+	t.Helper()
+	w = newWorld(t, t, redistest.Client(t), agenda.Settings{})
+	userCap, named := capsOf(r)
+	days := daysOf(r)
+	categories = []string{"chat", "news", "mail"}[:1+r.IntN(3)]
+	for _, category := range categories {
+		s := agenda.Settings{Plan: planOf(r, userCap, named), MaxDefer: 1000 * time.Hour}
+		s.Plan.Boundaries = days
+		if err := s.Plan.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		s.BypassFrom, s.ExemptFrom = notification.Priority(r.IntN(3)), notification.Priority(r.IntN(3))
+		s.Drops = r.IntN(3) == 0
+		w.settings[category] = s
+	}
+	random = func() agenda.Entry {
+		e := agenda.Entry{
+			Category: categories[r.IntN(len(categories))], Priority: notification.Priority(1 + r.IntN(4)),
+			Payload: agenda.OnChannel([]notification.Channel{"fcm", "email", "webhook"}[r.IntN(3)]),
+		}
+		if r.IntN(8) == 0 {
+			e.SendAt = w.now.Add(time.Duration(1+r.IntN(100)) * 100 * time.Millisecond)
+		}
+		return e
+	}
+	for range r.IntN(20) { // a past
+		w.accept(random())
+		w.playUntil(w.now.Add(time.Duration(r.IntN(10)) * 100 * time.Millisecond))
+	}
+	return w, categories, random
+}
+
 // Each goes at the very moment that was told of it, in the place that was told: whatever the limits, the hours and the
 // cap over several categories, and whatever is due later.
 func TestWhatIsToldIsWhatHappens(t *testing.T) {
@@ -142,34 +176,7 @@ func TestWhatIsToldIsWhatHappens(t *testing.T) {
 		t.Run(strconv.Itoa(n), func(t *testing.T) {
 			t.Parallel()
 			r := rand.New(rand.NewPCG(seed, uint64(n)))
-			w := newWorld(t, t, redistest.Client(t), agenda.Settings{})
-			userCap, named := capsOf(r)
-			days := daysOf(r)
-			categories := []string{"chat", "news", "mail"}[:1+r.IntN(3)]
-			for _, category := range categories {
-				s := agenda.Settings{Plan: planOf(r, userCap, named), MaxDefer: 1000 * time.Hour}
-				s.Plan.Boundaries = days
-				if err := s.Plan.Validate(); err != nil {
-					t.Fatal(err)
-				}
-				s.BypassFrom, s.ExemptFrom = notification.Priority(r.IntN(3)), notification.Priority(r.IntN(3))
-				s.Drops = r.IntN(3) == 0
-				w.settings[category] = s
-			}
-			random := func() agenda.Entry {
-				e := agenda.Entry{
-					Category: categories[r.IntN(len(categories))], Priority: notification.Priority(1 + r.IntN(4)),
-					Payload: agenda.OnChannel([]notification.Channel{"fcm", "email", "webhook"}[r.IntN(3)]),
-				}
-				if r.IntN(8) == 0 {
-					e.SendAt = w.now.Add(time.Duration(1+r.IntN(100)) * 100 * time.Millisecond)
-				}
-				return e
-			}
-			for range r.IntN(20) { // a past
-				w.accept(random())
-				w.playUntil(w.now.Add(time.Duration(r.IntN(10)) * 100 * time.Millisecond))
-			}
+			w, categories, random := randomWorld(t, r)
 			var entries []agenda.Entry
 			for i := range 1 + r.IntN(40) {
 				entries = append(entries, random())

@@ -21,6 +21,10 @@ type timetable struct {
 	asks   int       // how many of those that are asked for have yet to go
 	steps  int
 
+	// releases is told of all that goes, and the timetable goes on until nothing is left; nil when nothing but what is
+	// asked for matters.
+	releases *releases
+
 	reader standingsReader
 	read   int // how many it has read
 	// laterRead is how many were read of those that are later, and laterFrom the moment from which others may be due,
@@ -84,7 +88,11 @@ const never = throttle.Micros(math.MaxInt64)
 func (t *timetable) plan(ctx context.Context) error {
 	t.sortLater()
 	apart := len(t.tracks) > 1 || t.unseen > 0 || t.tracks[0].settings.Plan.ByChannel()
-	for t.asks = t.asked(); t.asks > 0; {
+	for t.asks = t.asked(); t.asks > 0 || t.releases != nil; {
+		if t.releases != nil && (t.steps > releasesSteps || t.read >= maxRead) {
+			t.plansApart()
+			return nil
+		}
 		if t.steps += len(t.tracks); apart && (t.steps > maxSteps || t.unseen > 0) || t.read >= maxRead {
 			t.bound()
 			return nil
@@ -293,6 +301,8 @@ func (t *timetable) drop(l *track, at throttle.Micros) {
 		if a := l.queue[0].asked; a != nil {
 			a.at, a.by, a.until, a.ahead, a.dropped = at, l.cause(at), until, t.gone, true
 			t.asks--
+		} else if t.releases != nil {
+			t.releases.ends(l.category, l.queue[0].count)
 		}
 		l.queue = l.queue[1:]
 	}
@@ -319,6 +329,9 @@ func (t *timetable) advance(l *track, at, next throttle.Micros) {
 	if len(t.later) > 0 {
 		next = min(next, t.later[0].due)
 	}
+	if t.releases != nil {
+		next = min(next, t.releases.forecast.sliceEnd(at))
+	}
 	n := 1
 	switch {
 	case l.bypasses():
@@ -334,8 +347,25 @@ func (t *timetable) advance(l *track, at, next throttle.Micros) {
 		}
 		n = l.projection.Advance(head.count, l.asking(), next)
 	}
+	if t.releases != nil {
+		t.releases.goes(l.category, n, at, max(at, l.projection.Last()))
+	}
 	t.now, t.gone = max(t.now, at), t.gone+n
 	if head.count -= n; head.count == 0 {
 		l.queue = l.queue[1:]
+	}
+}
+
+// plansApart plans what is left of each backlog by itself.
+func (t *timetable) plansApart() {
+	t.releases.cut = true
+	for _, l := range t.tracks {
+		for len(l.queue) > 0 {
+			if at := l.next(t.begin); l.queue[0].asked != nil {
+				t.goes(l, l.queue[0].asked, at)
+			} else {
+				t.advance(l, at, never)
+			}
+		}
 	}
 }

@@ -27,9 +27,9 @@ const (
 type Held struct {
 	Reason string `json:"reason"`
 	Count  int64  `json:"count"`
-	// First and Last are when the first and the last of it will be released.
-	First time.Time `json:"first"`
-	Last  time.Time `json:"last"`
+	// First and Last are when the first and the last of it will be released; zero for what is paused.
+	First time.Time `json:"first,omitzero"`
+	Last  time.Time `json:"last,omitzero"`
 	// Released counts by slice of time; Later is released after the last of them.
 	Released []int64 `json:"released"`
 	Later    int64   `json:"later,omitempty"`

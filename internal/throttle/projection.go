@@ -140,6 +140,9 @@ func (p *Projection) Advance(n int, who Asking, until Micros) int {
 	return n
 }
 
+// Last is the moment of the last admission that was planned, or that up to which Next was asked.
+func (p *Projection) Last() Micros { return p.request.now }
+
 // Behind is the projection as it would be if so many others went first, under the caps that it shares with them, from
 // the moment on at which the next may go. This projection stays as it is.
 func (p *Projection) Behind(n int, who Asking) *Projection {
