@@ -1,7 +1,6 @@
 package app_test
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -29,11 +28,13 @@ func TestVerifyOfABusyDeploymentFindsNothing(t *testing.T) {
 			w.WriteHeader(http.StatusNoContent)
 		}
 	}
-	busy, calm := context.WithCancel(t.Context())
+	permits := make(chan struct{}, 10) // so many bulk requests beside each run, or the load outgrows what is looked at
 	var load sync.WaitGroup
 	for range 2 {
 		load.Go(func() {
-			for n := 0; busy.Err() == nil; n++ {
+			n := 0
+			for range permits {
+				n++
 				var items []item
 				for i := range 50 {
 					user, category := fmt.Sprintf("user-%d-%d", n%40, i%10), []string{"default", "free"}[i%2]
@@ -47,8 +48,13 @@ func TestVerifyOfABusyDeploymentFindsNothing(t *testing.T) {
 			}
 		})
 	}
-	r.await(t, 500)
+	defer load.Wait()
+	defer close(permits)
 	for run := range verifyRuns {
+		for len(permits) < cap(permits) {
+			permits <- struct{}{}
+		}
+		r.await(t, 100*(run+1))
 		if err := deployment.Verify(t.Context(), d.settings(), slog.New(slog.DiscardHandler),
 			func(found storepostgres.Difference) error {
 				t.Errorf("run %d: %+v", run, found)
@@ -57,8 +63,6 @@ func TestVerifyOfABusyDeploymentFindsNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	calm()
-	load.Wait()
 	t.Logf("%d runs beside %d deliveries", verifyRuns, len(r.got()))
 }
 
