@@ -115,6 +115,9 @@ func (w *world) Settings(userID, category string) agenda.Settings {
 	return s
 }
 
+// testLease is so long that none ends on a slow machine.
+const testLease = time.Hour
+
 // onBoth runs a test in a world on Redis, and in one on Postgres.
 func onBoth(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Helper()
@@ -130,7 +133,7 @@ func onRedis(t *testing.T) *world {
 	t.Helper()
 	w := &world{TB: t, paused: map[control.Subject]bool{}, own: map[string][]throttle.Rule{}}
 	client := redistest.Client(t)
-	agendas, err := agenda.New(client, agenda.Config{Partitions: partitions, Settings: w.Settings})
+	agendas, err := agenda.New(client, agenda.Config{Partitions: partitions, Settings: w.Settings, Lease: testLease})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +145,9 @@ func onRedis(t *testing.T) *world {
 func onPostgres(t *testing.T) *world {
 	t.Helper()
 	w := &world{TB: t, paused: map[control.Subject]bool{}, own: map[string][]throttle.Rule{}}
-	kept, agendas, pool := openPostgres(t, agenda.Config{Partitions: partitions, Settings: w.Settings, Guarded: true})
+	kept, agendas, pool := openPostgres(t, agenda.Config{
+		Partitions: partitions, Settings: w.Settings, Lease: testLease, Guarded: true,
+	})
 	w.store, w.users, w.control = kept, kept, control.NewPostgres(pool)
 	w.open(agendas)
 	return w
@@ -286,8 +291,8 @@ func (w *world) claim(g *dispatch.Grant) {
 
 func (w *world) settle(g *dispatch.Grant, o dispatch.Outcome) {
 	w.Helper()
-	if _, err := w.store.Settle(w.Context(), g, o); err != nil {
-		w.Fatalf("settle %s: %v", g.Notification.ID, err)
+	if settled, err := w.store.Settle(w.Context(), g, o); err != nil || settled.Stale {
+		w.Fatalf("settle %s: %+v, %v", g.Notification.ID, settled, err)
 	}
 }
 
