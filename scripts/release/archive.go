@@ -20,14 +20,14 @@ type file struct {
 }
 
 // writeArchive packs the files, in their order, into a folder of the archive. Owner and time are the same wherever it
-// is made.
-func writeArchive(name, folder string, files []file, when time.Time) (err error) {
+// is made. The compression is a level of gzip.
+func writeArchive(name, folder string, files []file, when time.Time, compression int) (err error) {
 	out, err := os.Create(name)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, out.Close()) }()
-	zip, err := gzip.NewWriterLevel(out, gzip.BestCompression)
+	zip, err := gzip.NewWriterLevel(out, compression)
 	if err != nil {
 		return err
 	}

@@ -30,6 +30,8 @@ type build struct {
 	commit  string
 	time    time.Time // of the commit
 	targets []target
+	// compression is a level of gzip.
+	compression int
 }
 
 // name is that of everything made for the target, without what says its kind.
@@ -65,7 +67,8 @@ func (b *build) makeFor(ctx context.Context, t target) error {
 	for _, document := range documents {
 		files = append(files, file{path: filepath.Join(b.source, document), mode: 0o644})
 	}
-	if err := writeArchive(filepath.Join(b.assets, b.name(t)+".tar.gz"), b.name(t), files, b.time); err != nil {
+	err = writeArchive(filepath.Join(b.assets, b.name(t)+".tar.gz"), b.name(t), files, b.time, b.compression)
+	if err != nil {
 		return err
 	}
 	return b.writeSBOM(t, bin)

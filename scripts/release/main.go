@@ -9,6 +9,7 @@
 package main
 
 import (
+	"compress/gzip"
 	"context"
 	"errors"
 	"flag"
@@ -73,7 +74,9 @@ func run(ctx context.Context, args []string, log io.Writer) error {
 
 // newBuild checks the options against the checkout and the changelog, before anything is compiled.
 func newBuild(ctx context.Context, o options) (*build, error) {
-	b := &build{source: o.source, assets: filepath.Join(o.out, "assets"), version: o.version}
+	b := &build{
+		source: o.source, assets: filepath.Join(o.out, "assets"), version: o.version, compression: gzip.BestCompression,
+	}
 	if err := b.look(ctx, o.snapshot); err != nil {
 		return nil, err
 	}
