@@ -85,15 +85,18 @@ func (s *Agendas) acceptUnder(ctx context.Context, under string, partition int, 
 	if err != nil {
 		return nil, fmt.Errorf("accept %d notifications in partition %d: %w", len(entries), partition, lost(err))
 	}
-	if len(reply) != 1+len(entries) {
+	if len(reply) != 2+len(entries) {
 		return nil, fmt.Errorf("accept %d notifications in partition %d: the script returned %d fields",
 			len(entries), partition, len(reply))
 	}
 	r := reader{fields: reply}
 	s.reportDeferrals(r.list(0))
+	if r.number(1) == 1 {
+		s.cfg.Pending(partition)
+	}
 	placed := make([]Placed, len(entries))
 	for i := range placed {
-		placed[i] = readPlaced(&r, i+1)
+		placed[i] = readPlaced(&r, i+2)
 	}
 	return placed, r.fault
 }

@@ -73,6 +73,8 @@ type Config struct {
 	Personal func(userID string) bool
 	// Deferred is called with the deferrals, for metrics. Defaults to nothing.
 	Deferred func(category, rule string, n int)
+	// Pending is called when a partition in which no wake-up was pending got some by an accept. Defaults to nothing.
+	Pending func(partition int)
 	// Process names this process in the wake-ups that it holds. Defaults to a random name.
 	Process string
 	// Guarded says that another store keeps the notifications. Then every step fails with [ErrLost] in a partition that
@@ -84,7 +86,7 @@ type Config struct {
 	// Apart is for a process without metrics, such as a producer: a process that sweeps counts what it accepts. When
 	// another store keeps the notifications, that store counts them.
 	Apart bool
-	// Horizon is how close a slot must be to be granted ahead, for its own moment. Defaults to 10 ms.
+	// Horizon is how close a slot must be to be granted ahead, for its own moment. Defaults to 20 ms.
 	Horizon time.Duration
 	// Lease is how long a delivery may take before the notification may be granted again. Defaults to 15 s.
 	Lease time.Duration
@@ -108,7 +110,7 @@ func (c Config) withDefaults() Config {
 	if c.Full == nil {
 		c.Full = func() bool { return false }
 	}
-	c.Horizon = cmp.Or(c.Horizon, 10*time.Millisecond)
+	c.Horizon = cmp.Or(c.Horizon, 20*time.Millisecond)
 	c.Lease = cmp.Or(c.Lease, 15*time.Second)
 	c.Retention = cmp.Or(c.Retention, 24*time.Hour)
 	c.Hold = cmp.Or(c.Hold, 1500*time.Millisecond)
@@ -123,6 +125,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Deferred == nil {
 		c.Deferred = func(string, string, int) {}
+	}
+	if c.Pending == nil {
+		c.Pending = func(int) {}
 	}
 	c.Truce = cmp.Or(c.Truce, 5*time.Second)
 	c.MaxCrashes = cmp.Or(c.MaxCrashes, 3)

@@ -1,6 +1,7 @@
 package agenda_test
 
 import (
+	"crypto/rand"
 	"errors"
 	"slices"
 	"testing"
@@ -8,7 +9,9 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/throttle"
+	"github.com/pacer-notify/pacer/test/redistest"
 )
 
 // due tells whether a sweep of ada's partition would find something. No other partition has anything.
@@ -164,5 +167,36 @@ func TestWhatASweepRefusesIsDue(t *testing.T) {
 				t.Errorf("the sweep gives %v", err)
 			}
 		})
+	}
+}
+
+// An accept tells that a wake-up is pending where none was, and only then.
+func TestAnAcceptTellsThatSomethingIsPending(t *testing.T) {
+	t.Parallel()
+	client, told := redistest.Client(t), 0
+	store, err := agenda.New(client, agenda.Config{
+		Partitions: 1, Pending: func(int) { told++ },
+		Settings: func(string, string) agenda.Settings { return agenda.Settings{MaxDefer: time.Hour} },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		user string
+		in   time.Duration
+		want int
+	}{
+		{"ada", time.Hour, 0}, // scheduled
+		{"ada", 0, 1},
+		{"ada", 0, 1}, // it has a wake-up
+		{"eve", 0, 1}, // another is pending
+	} {
+		e := agenda.Entry{ID: rand.Text(), UserID: step.user, Category: "chat", Priority: notification.PriorityNormal}
+		if step.in > 0 {
+			e.SendAt = time.Now().Add(step.in)
+		}
+		if _, err := store.Accept(t.Context(), 0, []agenda.Entry{e}); err != nil || told != step.want {
+			t.Errorf("after one for %s in %s it was told %d times, want %d, %v", step.user, step.in, told, step.want, err)
+		}
 	}
 }

@@ -89,7 +89,7 @@ func planOf(r *rand.Rand, userCap []throttle.Rule, named [][]throttle.Rule) thro
 		plan.Spread = time.Duration(r.IntN(2)) * time.Second
 		// Shortly before the others, a slot of theirs would be granted ahead, and something more urgent come at its
 		// moment.
-		if plan.For("ada").Closed[0].Until%100_000 > 90_000 {
+		if plan.For("ada").Closed[0].Until%100_000 > 80_000 {
 			plan.Spread = 0
 		}
 	}

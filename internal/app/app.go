@@ -125,6 +125,11 @@ func (a *App) openDeployment(ctx context.Context) (err error) {
 	a.deployment, err = deployment.Open(ctx, deployment.Config{
 		Settings: a.cfg, Policy: a.policy.Current, Channels: a.channels.Set,
 		Directory: a.endpoints, Deferred: a.metrics.Deferred, Adopted: a.metrics.Adopted,
+		Pending: func(partition int) {
+			if a.workers != nil {
+				a.workers.Look(partition)
+			}
+		},
 		PreferencesChanged: func(userID string) { a.checker.Exempt(userID) }, Hooks: a.hooks.Hooks, Log: a.log,
 	})
 	if err != nil {

@@ -91,6 +91,8 @@ type Config struct {
 	Channels channel.Set
 	// Deferred counts deferrals, by the rule that caused them.
 	Deferred func(category, rule string, n int)
+	// Pending is told in which partition an accept of this process made the first wake-up pending.
+	Pending func(partition int)
 	// Adopted counts what processes without metrics of their own accepted.
 	Adopted func(category string, n int64)
 	// Directory is what the process knows of the webhook endpoints. Defaults to one of its own.

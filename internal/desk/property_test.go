@@ -25,7 +25,7 @@ const (
 	// prompt is how long after its slot something goes of which can be said that it goes first.
 	prompt = 30 * time.Millisecond
 	// ahead is how much earlier than its slot something may be granted.
-	ahead = 10 * time.Millisecond
+	ahead = 20 * time.Millisecond
 )
 
 // What the desk says of users in random states is what then happens: nothing of what is paused or opted out goes, the

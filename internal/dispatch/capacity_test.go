@@ -234,7 +234,7 @@ func TestWithoutTokensWakeupsGoBack(t *testing.T) {
 			if len(r.Release) == 0 || len(r.Wakeups)+r.Pull > 0 {
 				t.Errorf("without a token it asks %+v", r)
 			}
-			if at := r.At.Sub(start) - time.Second + 5*time.Millisecond; at < 1500*time.Millisecond {
+			if at := r.At.Sub(start) - time.Second + early; at < 1500*time.Millisecond {
 				t.Errorf("it goes back %s after it was due", at)
 			}
 		}

@@ -18,6 +18,9 @@ import (
 	"github.com/pacer-notify/pacer/internal/push"
 )
 
+// early is how long before a slot the store is asked.
+const early = 18 * time.Millisecond
+
 var errAway = errors.New("the store is away")
 
 // turn is what a user's wake-up gets when it is asked for.

@@ -30,7 +30,7 @@ func TestHoldsUntilTheSlotAndDeliversThere(t *testing.T) {
 		var got push.Message
 		var sentAt time.Time
 		g := granted()
-		g.StartIn, g.SlotIn, g.AdmittedAt, g.Attempt = 5*time.Millisecond, 5*time.Millisecond, admitted, 2
+		g.StartIn, g.SlotIn, g.AdmittedAt, g.Attempt = early, early, admitted, 2
 		s := newStore()
 		s.wake("u-1", hold(time.Second), grant(g))
 		passive := func(_ *notification.Notification, at time.Time) bool { return at.Equal(admitted) }
@@ -54,7 +54,7 @@ func TestHoldsUntilTheSlotAndDeliversThere(t *testing.T) {
 		want := []asked{
 			{TakeRequest: dispatch.TakeRequest{Capacity: 100, Pull: 32}, At: start},
 			{TakeRequest: dispatch.TakeRequest{Capacity: 100, Wakeups: w}, At: start},
-			{TakeRequest: dispatch.TakeRequest{Capacity: 100, Wakeups: w}, At: admitted.Add(-5 * time.Millisecond)},
+			{TakeRequest: dispatch.TakeRequest{Capacity: 100, Wakeups: w}, At: admitted.Add(-early)},
 		}
 		rounds := s.asks()
 		if diff := cmp.Diff(want, rounds, cmpopts.IgnoreFields(dispatch.TakeRequest{}, "ID")); diff != "" {
@@ -96,7 +96,7 @@ func TestWhenAHeldWakeupIsAskedFor(t *testing.T) {
 		rule  string
 		want  time.Duration // after the reply
 	}{
-		"for a rule": {after: time.Second, rule: "1 per 1s", want: 995 * time.Millisecond},
+		"for a rule": {after: time.Second, rule: "1 per 1s", want: time.Second - early},
 		"with an early of its own": {
 			cfg:   dispatch.Config{Early: 300 * time.Millisecond},
 			after: time.Second, rule: "1 per 1s", want: 700 * time.Millisecond,

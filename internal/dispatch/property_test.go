@@ -180,7 +180,7 @@ func (p *play) took(generation int64, taken dispatch.WakeupResult, now time.Time
 	}
 	from := now.Add(taken.After)
 	if taken.Rule != "" {
-		from = from.Add(-5 * time.Millisecond)
+		from = from.Add(-early)
 	}
 	if from.Before(now) {
 		from = now

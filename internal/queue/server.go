@@ -68,6 +68,9 @@ func (s *Server) Stop() {
 // Pending implements [dispatch.Queue].
 func (s *Server) Pending(partition int) <-chan struct{} { return s.watcher.queues[partition].signal }
 
+// Look has the server look now whether a task is pending in a partition, which it would else find a little later.
+func (s *Server) Look(partition int) { s.watcher.ask(partition) }
+
 // Archive implements [dispatch.Queue].
 func (s *Server) Archive(ctx context.Context, partition int, t dispatch.Task, reason error) error {
 	return s.client.Archive(ctx, partition, t, reason)

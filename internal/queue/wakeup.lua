@@ -35,9 +35,9 @@ local function is_wakeup(text) return string.find(text, TYPE, 1, true) == 1 end
 
 local function task_key(user) return tasks .. 't:' .. user end
 
--- push_pending appends tasks to the pending ones.
+-- push_pending appends tasks to the pending ones. It returns true when there were none.
 local function push_pending(users)
-  if #users == 0 then return end
+  if #users == 0 then return false end
   local since = digits(now) .. '000'
   for _, user in ipairs(users) do
     redis.call('HSET', task_key(user), 'msg', message(user), 'state', 'pending', 'pending_since', since)
@@ -45,6 +45,7 @@ local function push_pending(users)
   local pending = redis.call('LPUSH', tasks .. 'pending', unpack(users))
   -- Whoever may not publish pushes all the same: then processes that have nothing to do find it a little later.
   if TELL and pending == #users then redis.pcall('PUBLISH', 'asynq:pacer:pending', '') end
+  return pending == #users
 end
 
 -- forward_second returns the second for which to schedule a wake-up that is due at a moment. asynq's times are whole

@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -51,6 +52,9 @@ type watcher struct {
 	closing <-chan struct{}
 	log     *slog.Logger
 
+	// asked has the partitions in which to look at once.
+	asked chan int
+
 	doorbell  *doorbell
 	inVain    int // looks since something was pending
 	announced time.Time
@@ -64,7 +68,10 @@ type watched struct {
 }
 
 func newWatcher(client *Client, partitions int, spread bool, closing <-chan struct{}, log *slog.Logger) *watcher {
-	w := &watcher{client: client, closing: closing, log: log, doorbell: newDoorbell(client.conn, spread)}
+	w := &watcher{
+		client: client, closing: closing, log: log, doorbell: newDoorbell(client.conn, spread),
+		asked: make(chan int, partitions),
+	}
 	all := make([]int, partitions)
 	for number := range partitions {
 		all[number] = number
@@ -100,6 +107,8 @@ func (w *watcher) watch(ctx context.Context) {
 			}
 		case <-look.C:
 			look.Reset(w.lookAgain(ctx))
+		case partition := <-w.asked:
+			w.lookAt(ctx, partition)
 		case event := <-w.doorbell.rings():
 			if w.doorbell.hear(event) {
 				look.Reset(w.lookAgain(ctx))
@@ -192,6 +201,32 @@ func (w *watcher) look(ctx context.Context) pending {
 		}
 	}
 	return w.signal(ctx, silent)
+}
+
+// ask has the watcher look at a partition. When it is asked too much, it finds what is pending as it would else.
+func (w *watcher) ask(partition int) {
+	select {
+	case w.asked <- partition:
+	default:
+	}
+}
+
+// lookAt looks at one partition, and at the others that were asked for meanwhile.
+func (w *watcher) lookAt(ctx context.Context, partition int) {
+	silent := map[*watched]bool{}
+	for more := true; more; {
+		if q := w.queues[partition]; len(q.signal) == 0 {
+			silent[q] = true
+		}
+		select {
+		case partition = <-w.asked:
+		default:
+			more = false
+		}
+	}
+	if len(silent) > 0 && w.signal(ctx, slices.Collect(maps.Keys(silent))) == some {
+		w.inVain = 0
+	}
 }
 
 // signal signals those of the queues in which a task is pending, unless they are paused.

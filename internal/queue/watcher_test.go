@@ -371,6 +371,36 @@ func TestForwardedWakeupsAreTold(t *testing.T) {
 	})
 }
 
+// Who knows that something is pending has the server look there: at once, however long it has had nothing to do. Of a
+// paused queue nothing is signalled.
+func TestItLooksWhereItIsAsked(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		conn := redistest.Mini(t)
+		server := queue.NewServer(conn, queue.ServerConfig{Partitions: 4, Log: slog.New(slog.DiscardHandler)})
+		if err := server.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer server.Stop()
+		conn.Set(t.Context(), "asynq:{push-3}:paused", "1", 0)
+		<-time.After(10*time.Second + time.Millisecond)
+		at := time.Now()
+		for partition := range 3 {
+			conn.LPush(t.Context(), fmt.Sprintf("asynq:{push-%d}:pending", partition+1), "u-1") // nobody is told
+			server.Look(partition + 1)
+		}
+		<-server.Pending(1)
+		<-server.Pending(2)
+		if waited := time.Since(at); waited > 0 {
+			t.Errorf("it looks after %s", waited)
+		}
+		synctest.Wait()
+		if len(server.Pending(3)) > 0 {
+			t.Error("a paused queue is signalled")
+		}
+	})
+}
+
 // A process whose connection is cut, on which it is told, is told again: a real server says who listens.
 func TestItIsToldAgainAfterADisconnection(t *testing.T) {
 	t.Parallel()

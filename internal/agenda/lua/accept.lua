@@ -11,8 +11,9 @@
 --          r), 1 when its priority bypasses the limits, 2 when closed intervals do not hold for it, 3 when it may go
 --          sooner than what it comes before, see Plan.Overtakes, and 4 for both; 1 when the user has limits of their own
 --
--- Result   {deferrals decided: {user, category, how many, rule, …}, then per notification: when it was accepted in µs, or
---          when the id was known before {when that one was accepted, its user, its category, its payload}}
+-- Result   {deferrals decided: {user, category, how many, rule, …}, 1 when wake-ups were pushed to the queue, and none
+--          were pending, then per notification: when it was accepted in µs, or when the id was known before {when that
+--          one was accepted, its user, its category, its payload}}
 local call, ARGV = redis.call, ARGV
 local retention = ARGV[1]
 if ARGV[2] == 'epoch' then
@@ -116,7 +117,7 @@ local function accept(n)
   cover_rest(agenda)
 end
 
-local result = { deferrals }
+local result = { deferrals, 0 }
 for i = 4, #ARGV, 12 do
   local first = call('HMGET', partition .. 'n:' .. ARGV[i], 'v', 'u', 'c', 'b')
   if first[1] then
@@ -134,5 +135,5 @@ for i = 4, #ARGV, 12 do
 end
 call('SET', partition .. 'a', digits(last))
 for category, n in pairs(elsewhere) do call('HINCRBY', partition .. 'elsewhere', category, digits(n)) end
-write_changes()
+if write_changes() then result[2] = 1 end
 return result

@@ -91,10 +91,11 @@ local function remove_if_empty(agenda)
   end
 end
 
--- write_changes writes all changes that this script has noted and not yet written.
+-- write_changes writes all changes that this script has noted and not yet written. It returns true when it pushed
+-- wake-ups, and none were pending.
 local function write_changes()
   for _, agenda in pairs(agendas) do save_agenda(agenda) end
-  push_pending(to_push)
+  local were_none = push_pending(to_push)
   if #wakeup_times > 0 then redis.call('ZADD', partition .. 'wakeups', unpack(wakeup_times)) end
   to_push, wakeup_times = {}, {}
   for name, n in pairs(counted) do
@@ -106,4 +107,5 @@ local function write_changes()
     if redis.call('HINCRBY', history, field, digits(n)) == n then redis.call('EXPIRE', history, '2678400') end
   end
   happened = {}
+  return were_none
 end
