@@ -33,6 +33,8 @@ LINT := go tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
 # All build tags of each module: they are compatible. test/deploy's tests fail when one is missing here.
 LINT_TAGS := accept,faults,soak
 BENCH_LINT_TAGS := growth
+# The packages with a file that some tag keeps out.
+UNTAGGED = $(shell grep -rlE '^//go:build .*!' --include='*.go' cmd internal test scripts client | xargs -n 1 dirname | sort -u | sed 's,^,./,')
 VULN := go tool -modfile=$(CURDIR)/tools/go.mod govulncheck
 
 .PHONY: help
@@ -153,7 +155,7 @@ bench-smoke: check-servers ## run every benchmark once and small, to see that it
 .PHONY: lint
 lint: ## run the linters (built from source the first time: some minutes)
 	$(LINT) run --build-tags $(LINT_TAGS)
-	$(LINT) run # for the files that only a build without these tags has
+	$(LINT) run $(UNTAGGED) # has files that only a build without these tags has
 	$(if $(BENCH_MODULE),cd $(BENCH_MODULE) && $(LINT) run --build-tags $(BENCH_LINT_TAGS))
 
 .PHONY: fmt

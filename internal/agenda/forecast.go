@@ -27,7 +27,8 @@ const (
 func (s *Agendas) Forecast(ctx context.Context, now time.Time) stats.Forecast {
 	from := now.UTC().Truncate(forecastSlice) // so that a slice stays the same from one forecast to the next
 	f := forecast{
-		agendas: s, now: throttle.MicrosOf(now), from: throttle.MicrosOf(from), held: map[string]*heldFor{}, exact: true,
+		agendas: s, now: throttle.MicrosOf(now), from: throttle.MicrosOf(from),
+		held: map[string]*heldFor{}, exact: true,
 	}
 	users, all := s.sampleUsers(ctx)
 	whole := s.readAgendas(ctx, users)

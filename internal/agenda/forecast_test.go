@@ -26,8 +26,8 @@ func closedFor(from, until time.Duration) throttle.Closed {
 	return throttle.Closed{{From: throttle.MicrosOf(start.Add(from)), Until: throttle.MicrosOf(start.Add(until))}}
 }
 
-// What is held goes from the first to the last moment that was foreseen, and so many: whatever the limits, the hours and
-// the caps, what the windows hold already, and what is due later.
+// What is held goes from the first to the last moment that was foreseen, and so many: whatever the limits, the hours
+// and the caps, what the windows hold already, and what is due later.
 func TestWhatIsForeseenIsWhatHappens(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()

@@ -87,11 +87,11 @@ func (p Plan) SharesCap(o Plan) bool {
 }
 
 // CountsFor tells whether what goes by the plan counts for a named cap; no name means the user cap.
-func (p Plan) CountsFor(cap string) bool {
-	if cap == "" {
+func (p Plan) CountsFor(name string) bool {
+	if name == "" {
 		return p.capped()
 	}
-	return slices.ContainsFunc(p.Rules[p.from(KindNamed):], func(r Rule) bool { return r.Cap == cap })
+	return slices.ContainsFunc(p.Rules[p.from(KindNamed):], func(r Rule) bool { return r.Cap == name })
 }
 
 // ByChannel tells whether some cap counts the admissions on some channels only.

@@ -27,7 +27,8 @@ SELECT pg_try_advisory_xact_lock($1),
 // Import takes over everything that a store on Redis kept, in one transaction: all of it or nothing. To import the same
 // data again adds nothing. The partitions must be rebuilt afterwards; the first start does that. The policy names the
 // categories.
-func (r *Store) Import(ctx context.Context, source transfer.Source, categories []string) (count transfer.Count, err error) {
+func (r *Store) Import(ctx context.Context, source transfer.Source, categories []string,
+) (count transfer.Count, err error) {
 	err = pgx.BeginFunc(ctx, r.pool, func(tx pgx.Tx) error {
 		var mine bool
 		if err := tx.QueryRow(ctx, beginImportSQL, int64(importLock)).Scan(&mine, new(bool)); err != nil {

@@ -24,9 +24,9 @@ func (r *Store) nameCategories(admissions []transfer.Admission, categories []str
 }
 
 // categoryUnder returns the category under which an admission of an age is noted, of which only the log of a cap tells:
-// one that the cap counts. It must count for that cap and should count for no limit else, so it is one whose own windows
-// the admission has left; and it may stand in the logs of further caps, so it is the one under the most. It is empty when
-// the policy no longer has such a cap.
+// one that the cap counts. It should count for no limit else, so it is one whose own windows the admission has left;
+// and it may stand in the logs of further caps, so it is the one under the most. It is empty when the policy no longer
+// has such a cap.
 func (r *Store) categoryUnder(name, userID string, age time.Duration, categories []string) string {
 	type candidate struct {
 		category string
@@ -55,8 +55,9 @@ func (r *Store) categoryUnder(name, userID string, age time.Duration, categories
 	}).category
 }
 
-// importAdmissionsSQL notes admissions as attempts of their notifications. When Redis has forgotten the notification, the
-// attempt gets an id of its own, which no notification can have, and which is the same for each log in which it stands.
+// importAdmissionsSQL notes admissions as attempts of their notifications. When Redis has forgotten the notification,
+// the attempt gets an id of its own, which no notification can have, and which is the same for each log in which it
+// stands.
 const importAdmissionsSQL = `
 INSERT INTO pacer.attempts
 	(notification_id, generation, attempt, user_id, category, admitted_at, outcome, reason, counted)
