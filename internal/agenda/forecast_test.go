@@ -31,7 +31,7 @@ func closedFor(from, until time.Duration) throttle.Closed {
 func TestWhatIsForeseenIsWhatHappens(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
-	for n := range 40 {
+	for n := range 15 {
 		t.Run(strconv.Itoa(n), func(t *testing.T) {
 			t.Parallel()
 			w, _, random := randomWorld(t, rand.New(rand.NewPCG(seed, uint64(n))))
