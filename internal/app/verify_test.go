@@ -12,7 +12,7 @@ import (
 )
 
 // verifyRuns is how often a busy deployment is compared; the acceptance scenario in test/e2e does it a hundred times.
-const verifyRuns = 10
+const verifyRuns = 4
 
 // A healthy deployment that accepts, delivers, retries, returns and cancels shows no difference, however busy it is.
 func TestVerifyOfABusyDeploymentFindsNothing(t *testing.T) {
