@@ -28,18 +28,18 @@ func (r *Store) nameCategories(admissions []transfer.Admission, categories []str
 // and it may stand in the logs of further caps, so it is the one under the most. It is empty when the policy no longer
 // has such a cap.
 func (r *Store) categoryUnder(name, userID string, age time.Duration, categories []string) string {
-	type candidate struct {
+	type choice struct {
 		category string
 		counted  int // 1 while its own windows hold the admission
 		caps     int
 	}
-	var under []candidate
+	var under []choice
 	for _, category := range categories {
 		plan := r.agendas.PlanOf(userID, category)
 		if !plan.CountsFor(name) {
 			continue
 		}
-		c := candidate{category: category, caps: len(plan.NamedCaps())}
+		c := choice{category: category, caps: len(plan.NamedCaps())}
 		for _, rule := range slices.Concat(plan.CategoryRules(), plan.Dormant) {
 			if rule.Per > age {
 				c.counted = 1
@@ -50,7 +50,7 @@ func (r *Store) categoryUnder(name, userID string, age time.Duration, categories
 	if len(under) == 0 {
 		return ""
 	}
-	return slices.MinFunc(under, func(a, b candidate) int {
+	return slices.MinFunc(under, func(a, b choice) int {
 		return cmp.Or(a.counted-b.counted, b.caps-a.caps, cmp.Compare(a.category, b.category))
 	}).category
 }
