@@ -52,6 +52,24 @@ func refusedPolicy(t *testing.T) string {
 	return strings.ReplaceAll(o.log.await(t, "policy file refused"), o.policy, "POLICY")
 }
 
+// changedPolicy gives the line about a policy that reaches what waits.
+func changedPolicy(t *testing.T) string {
+	t.Helper()
+	o := startOne(t)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+o.addr+"/v1/notifications",
+		strings.NewReader(`{"user_id":"ada","channel":"log","send_at":"`+
+			time.Now().Add(time.Hour).UTC().Format(time.RFC3339)+`"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	reply(t, request)
+	if err := os.WriteFile(o.policy, []byte(anotherPolicy), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return o.log.await(t, "what waits is decided again")
+}
+
 // changedSecret gives the line about the file of a token whose content changes to each of some texts.
 func changedSecret(holds string, texts ...string) func(*testing.T) string {
 	return func(t *testing.T) string {
@@ -201,6 +219,11 @@ func logRows() []row {
 			name: "a policy that is refused", provoke: refusedPolicy,
 			want: `level=ERROR msg="policy file refused; the policy in force stays" policy=POLICY error="POLICY:2:1: ` +
 				`categories.default: is missing; it is for notifications that name no category"`,
+		},
+		{
+			name: "a policy that reaches what waits", provoke: changedPolicy,
+			want: `level=INFO msg="what waits is decided again under the new policy" version=<any> users=1 ` +
+				`on_every_process=true`,
 		},
 		{
 			name: "a secret that changed", provoke: changedSecret("a secret has changed", "two"),
