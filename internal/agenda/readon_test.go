@@ -28,7 +28,20 @@ func (w *world) acceptAll(entries []agenda.Entry) {
 // that was told of it.
 func TestManyUnderACapGoWhenTold(t *testing.T) {
 	t.Parallel()
-	seed := rand.Uint64()
+	for name, seed := range map[string]uint64{
+		"Random": rand.Uint64(),
+		// A backlog is read on while others are.
+		"SeveralAreReadOn": 9964019206646459314,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			manyUnderACap(t, seed)
+		})
+	}
+}
+
+func manyUnderACap(t *testing.T, seed uint64) {
+	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 0))
 	w := newWorld(t, t, redistest.Client(t), agenda.Settings{})
 	marketing := throttle.Rule{Max: 40, Per: time.Second, Kind: throttle.KindNamed, Cap: "marketing"}

@@ -98,7 +98,11 @@ func (t *timetable) plan(ctx context.Context) error {
 			return nil
 		}
 		first, at, next := t.first()
-		switch {
+		switch unread := t.unread(); {
+		case apart && unread != nil && t.reader != nil:
+			if err := t.reads(t.reader.readPlaces(ctx, unread)); err != nil {
+				return err
+			}
 		case t.laterFrom <= at && t.unreadLater > 0 && (len(t.later) == 0 || t.laterFrom <= t.later[0].due):
 			if err := t.reads(t.reader.readLater(ctx, t)); err != nil {
 				return err
@@ -108,10 +112,6 @@ func (t *timetable) plan(ctx context.Context) error {
 			t.arrive()
 		case first == nil:
 			return nil
-		case apart && first.queue[0].unread && t.reader != nil:
-			if err := t.reads(t.reader.readPlaces(ctx, first)); err != nil {
-				return err
-			}
 		case first.dropsUntil(at) > 0:
 			t.drop(first, at)
 		case first.queue[0].asked != nil:
@@ -218,6 +218,17 @@ func (t *timetable) first() (first *track, at, next throttle.Micros) {
 		}
 	}
 	return first, at, next
+}
+
+// unread returns a track of whose first neither place nor channel is known. Until they are, nobody can tell which track
+// is next: a cap takes a channel that is not known for one that it counts.
+func (t *timetable) unread() *track {
+	for _, l := range t.tracks {
+		if len(l.queue) > 0 && l.queue[0].unread {
+			return l
+		}
+	}
+	return nil
 }
 
 // next returns when the first of a track goes.
