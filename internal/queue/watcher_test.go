@@ -386,7 +386,7 @@ func TestItLooksWhereItIsAsked(t *testing.T) {
 		<-time.After(10*time.Second + time.Millisecond)
 		at := time.Now()
 		for partition := range 3 {
-			conn.LPush(t.Context(), fmt.Sprintf("asynq:{push-%d}:pending", partition+1), "u-1") // nobody is told
+			pushUntold(t, conn, partition+1, "u-1")
 			server.Look(partition + 1)
 		}
 		<-server.Pending(1)
