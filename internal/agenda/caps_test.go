@@ -72,6 +72,30 @@ func TestACapOfSomeChannelsHoldsNoOthers(t *testing.T) {
 	}
 }
 
+// What stands behind one that is granted ahead of its slot goes no sooner than that one, though no limit counts it.
+func TestNothingGoesBeforeWhatIsGrantedAhead(t *testing.T) {
+	t.Parallel()
+	soon := pushCap
+	soon.Per = 2 * time.Second
+	w := setup(t, agenda.Settings{Plan: throttle.Plan{Rules: []throttle.Rule{soon}}, MaxDefer: time.Hour})
+	w.acceptOn("fcm", notification.PriorityNormal)
+	w.granted()
+	w.acceptOn("fcm", notification.PriorityNormal)
+	w.acceptOn("email", notification.PriorityNormal)
+	w.serve()
+	w.advance(soon.Per - 15*time.Millisecond)
+	w.held["ada"] = heldWakeup{w.held["ada"].Wakeup, w.held["ada"].partition, w.now} // it asks 15 ms before the slot
+	w.serve()
+	if len(w.grants) != 2 {
+		t.Fatalf("%d grants, want both", len(w.grants))
+	}
+	for _, g := range w.grants {
+		if want := start.Add(soon.Per); !g.AdmittedAt.Equal(want) {
+			t.Errorf("%s is admitted at %s, want the slot of the first, %s", g.Notification.ID, g.AdmittedAt, want)
+		}
+	}
+}
+
 // A grant that is given back leaves every cap that counted it, though the policy has changed meanwhile.
 func TestWhatIsGivenBackLeavesTheCapsThatCountedIt(t *testing.T) {
 	t.Parallel()

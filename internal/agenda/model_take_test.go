@@ -48,7 +48,7 @@ func (m *model) take(user string, known []string, limit int) taking {
 	}
 	t := taking{}
 	for _, b := range a.backlogs {
-		b.decided = false
+		b.decided, b.granted = false, 0
 		if m.served(b.category, known) {
 			m.resume(b)
 			m.endExpiredFirst(b)
@@ -111,7 +111,7 @@ func (m *model) decideFirst(b *modelBacklog) bool {
 			return true
 		}
 		drops := settings.Drops && !m.isExempt(first)
-		b.at, b.rule = m.next(first, m.isExempt(first) || drops)
+		b.at, b.rule = m.next(first, max(m.now, b.granted), m.isExempt(first) || drops)
 		b.bound = max(m.bound(first, m.isExempt(first) || drops), b.blocked)
 		overdue := b.at-max(first.arrival, first.notBefore, first.failedUntil) > micros(settings.MaxDefer)
 		dropped := drops && b.at <= m.now+modelHorizon && !m.isOpen(first, b.at)
@@ -142,6 +142,7 @@ func (m *model) grant(b *modelBacklog) granting {
 	n, at := b.notes[0], b.at
 	slot := m.slot(b)
 	m.leave(n)
+	b.granted = max(b.granted, at)
 	n.state, n.admitted, n.leased = 's', at, at+modelLease
 	n.generation++
 	n.lapsed = 0

@@ -71,6 +71,8 @@ type modelBacklog struct {
 	at, bound int64
 	rule      int
 	decided   bool
+	// granted is the latest moment that the take at work granted in it.
+	granted int64
 	// since when what is in it may go, as far as the end of a block or of a pause says so; paused while it is.
 	ready  int64
 	paused bool
@@ -117,10 +119,10 @@ func inOrder(a, b *note) int {
 	return cmp.Or(cmp.Compare(a.priority, b.priority), cmp.Compare(a.place, b.place), cmp.Compare(a.id, b.id))
 }
 
-// next is the earliest moment at which its limits let the first of a backlog go, and the number of what is behind it: a
-// rule, or below 0 a closed interval.
-func (m *model) next(n *note, exempt bool) (at int64, number int) {
-	found, by := throttle.Next(throttle.Micros(m.now), nil, m.limits(n, moments)...)
+// next is the earliest moment, not before another, at which its limits let the first of a backlog go, and the number of
+// what is behind it: a rule, or below 0 a closed interval.
+func (m *model) next(n *note, from int64, exempt bool) (at int64, number int) {
+	found, by := throttle.Next(throttle.Micros(from), nil, m.limits(n, moments)...)
 	number = by.Rule + 1
 	if opens := m.open(n, found); !exempt && opens > found {
 		return int64(opens), -1 - number
@@ -479,7 +481,7 @@ func (m *model) earliest(user string) (at int64, found bool) {
 			if i > 0 {
 				as.expires = 0 // only the first goes before its user begins again
 			}
-			slot, _ := m.next(&as, m.isExempt(n) || m.settings[category].Drops)
+			slot, _ := m.next(&as, m.now, m.isExempt(n) || m.settings[category].Drops)
 			if notification.Priority(n.priority).AtLeast(m.settings[category].BypassFrom) {
 				slot = m.now
 			}

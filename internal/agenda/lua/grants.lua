@@ -91,7 +91,8 @@ do
 
   -- decide_first sets backlog.at, when the first of a backlog may go, and backlog.why, the rule; and backlog.bound, since
   -- when the limits let it go, as they are now and as they were when they blocked it. It ends those that would wait for
-  -- too long, and those that are due in quiet hours that end them. It returns false when the budget is used up.
+  -- too long, and those that are due in quiet hours that end them. What stands behind one that was granted ahead goes no
+  -- sooner than that one. It returns false when the budget is used up.
   function decide_first(agenda, backlog, category_settings)
     while backlog.first do
       local first, plan = backlog.first, backlog.plan
@@ -103,7 +104,7 @@ do
       local exempt, bound = first.priority <= category_settings.exempt, nil
       local drops = category_settings.drops and not exempt
       backlog.plan.expires = tonumber(first.expires)
-      backlog.at, backlog.why, bound = decide_now(plan, now, exempt or drops)
+      backlog.at, backlog.why, bound = decide_now(plan, math.max(now, backlog.granted or 0), exempt or drops)
       backlog.bound = math.max(bound, backlog.next)
       local since = math.max(first.arrival + YEAR_2020, first.not_before)
       local overdue = backlog.at - since > category_settings.max_defer
@@ -175,6 +176,7 @@ do
     release_collapse(backlog.category, agenda.user, n.id, n.collapse)
     if n.expires then redis.call('ZREM', partition .. 'y', n.id) end
     charge(backlog.plan, now, at, n.id .. '#' .. generation)
+    backlog.granted = math.max(at, backlog.granted or 0)
     local fields = { 's', 's', 'g', generation, 'm', digits(at), 'P', basis }
     if #backlog.plan.named > 0 then fields[9], fields[10] = 'K', caps_of(backlog.plan) end
     if was_deferred(backlog, n.joined) and n.deferrals == 0 then
