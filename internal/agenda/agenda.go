@@ -86,7 +86,7 @@ type Config struct {
 	// Apart is for a process without metrics, such as a producer: a process that sweeps counts what it accepts. When
 	// another store keeps the notifications, that store counts them.
 	Apart bool
-	// Horizon is how close a slot must be to be granted ahead, for its own moment. Defaults to 20 ms.
+	// Horizon is how close a slot must be to be granted ahead, for its own moment. Defaults to 40 ms.
 	Horizon time.Duration
 	// Lease is how long a delivery may take before the notification may be granted again. Defaults to 15 s.
 	Lease time.Duration
@@ -110,7 +110,7 @@ func (c Config) withDefaults() Config {
 	if c.Full == nil {
 		c.Full = func() bool { return false }
 	}
-	c.Horizon = cmp.Or(c.Horizon, 20*time.Millisecond)
+	c.Horizon = cmp.Or(c.Horizon, 40*time.Millisecond)
 	c.Lease = cmp.Or(c.Lease, 15*time.Second)
 	c.Retention = cmp.Or(c.Retention, 24*time.Hour)
 	c.Hold = cmp.Or(c.Hold, 1500*time.Millisecond)

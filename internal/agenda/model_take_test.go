@@ -10,7 +10,7 @@ import (
 
 // The settings of the stores of a model's world, in µs.
 const (
-	modelHorizon = 20_000
+	modelHorizon = 40_000
 	modelHold    = 1_500_000
 	modelLease   = 15_000_000
 )

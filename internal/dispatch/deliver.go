@@ -68,7 +68,7 @@ func (d *Dispatcher) claim(ctx context.Context, g *Grant) bool {
 func (d *Dispatcher) attempt(ctx context.Context, g *Grant) Outcome {
 	moment := g.RepliedAt.Add(g.StartIn)
 	if wait := time.Until(moment); wait > 0 {
-		// A few milliseconds at most, the horizon of the store: a shutdown need not interrupt it.
+		// Some 40 ms at most, the horizon of the store: a shutdown need not interrupt it.
 		timer := time.NewTimer(wait)
 		<-timer.C
 	}

@@ -39,7 +39,7 @@ type Config struct {
 	// that another process can serve it. Defaults to 1.5 s.
 	Hold time.Duration
 	// Early is how long before the slot of a held wake-up the store is asked; it grants a slot that is so close in
-	// advance. Defaults to 18 ms.
+	// advance. Defaults to 38 ms.
 	Early time.Duration
 	// Stale is how late after its moment a grant is returned instead of used: windows may have moved on. The moment
 	// counts from when the store was asked, the earliest that it can have been. After a late grant the next one of its
@@ -92,7 +92,7 @@ func (c Config) withDefaults() Config {
 	c.Concurrency = cmp.Or(c.Concurrency, 256)
 	c.Held = cmp.Or(c.Held, 4096)
 	c.Hold = cmp.Or(c.Hold, 1500*time.Millisecond)
-	c.Early = cmp.Or(c.Early, 18*time.Millisecond)
+	c.Early = cmp.Or(c.Early, 38*time.Millisecond)
 	c.Stale = cmp.Or(c.Stale, 250*time.Millisecond)
 	c.ClaimTimeout = cmp.Or(c.ClaimTimeout, 10*time.Second)
 	c.SettleTimeout = cmp.Or(c.SettleTimeout, 30*time.Second)

@@ -19,7 +19,7 @@ import (
 )
 
 // early is how long before a slot the store is asked.
-const early = 18 * time.Millisecond
+const early = 38 * time.Millisecond
 
 var errAway = errors.New("the store is away")
 

@@ -79,6 +79,7 @@ type promised struct {
 	ID        string
 	DeliverAt time.Time `json:"deliver_at"`
 	Reason    string
+	item      item
 	told      time.Time
 }
 
@@ -103,7 +104,7 @@ func (d *deployment) promises(w *worker, items []item) []promised {
 		d.t.Fatalf("accepted %d of %d: %v", reply.Accepted, len(items), err)
 	}
 	for i := range reply.Results {
-		reply.Results[i].told = time.Now()
+		reply.Results[i].item, reply.Results[i].told = items[i], time.Now()
 	}
 	return reply.Results
 }
@@ -277,7 +278,8 @@ func comparePromises(t *testing.T, seed uint64, told map[string]promised, latest
 		}
 		unexcused = append(unexcused, late.Abs())
 		if late.Abs() > 100*time.Millisecond {
-			t.Logf("seed %d: %s, promised for %s for %s, goes %s later", seed, id, p.DeliverAt, p.Reason, at.Sub(p.DeliverAt))
+			t.Logf("seed %d: %s, promised for %s for %s, goes %s later:\n%s", seed, id, p.DeliverAt, p.Reason,
+				at.Sub(p.DeliverAt), promisedNear(told, admitted, p))
 		}
 	}
 	slices.Sort(raw)
@@ -293,6 +295,23 @@ func comparePromises(t *testing.T, seed uint64, told map[string]promised, latest
 		part(unexcused, 100) > 100*time.Millisecond {
 		t.Errorf("seed %d: outside the bounds: 5,000 compared, each went, p99 20 ms, none 100 ms", seed)
 	}
+}
+
+// promisedNear tells what the user of a promise was promised within ten seconds of it, and what came of that.
+func promisedNear(told map[string]promised, admitted map[string]time.Time, of promised) string {
+	var near []promised
+	for _, p := range told {
+		if p.item.UserID == of.item.UserID && p.DeliverAt.Sub(of.DeliverAt).Abs() < 10*time.Second {
+			near = append(near, p)
+		}
+	}
+	slices.SortFunc(near, func(a, b promised) int { return a.DeliverAt.Compare(b.DeliverAt) })
+	var story strings.Builder
+	for _, p := range near {
+		fmt.Fprintf(&story, "  %s %s %s %s: %s for %s, went %s later\n", p.ID, p.item.Category, p.item.Channel,
+			p.item.Priority, p.DeliverAt.Format("05.000000"), p.Reason, admitted[p.ID].Sub(p.DeliverAt))
+	}
+	return story.String()
 }
 
 // part is the percentile of sorted durations.
