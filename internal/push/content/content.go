@@ -69,7 +69,7 @@ func (e *SizeError) Error() string {
 }
 
 // Encode writes a message as JSON and refuses one that is longer than the provider takes.
-func Encode(provider string, message map[string]any, most int) ([]byte, error) {
+func Encode(provider string, message any, most int) ([]byte, error) {
 	var buffer bytes.Buffer
 	encoder := json.NewEncoder(&buffer)
 	encoder.SetEscapeHTML(false) // there are no 5 bytes to spare for each of < > &

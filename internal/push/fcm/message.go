@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -15,6 +16,8 @@ import (
 const (
 	// maxPayload is how long notification and data together may be, in bytes.
 	maxPayload = 4096
+	// maxMessage bounds all of the message.
+	maxMessage = 2*maxPayload + maxToken
 	// maxLife is how long the service keeps a message at most.
 	maxLife = 28 * 24 * time.Hour
 )
@@ -31,31 +34,116 @@ const passively = `{
 	"webpush": {"headers": {"Urgency": "low"}}
 }`
 
+// visible is what the device shows.
+type visible struct {
+	Body  string `json:"body"`
+	Title string `json:"title"`
+}
+
+// plain is the message for a notification without an override. Its members are in the order in which a map is written.
+type plain struct {
+	Android struct {
+		CollapseKey  string `json:"collapse_key,omitempty"`
+		Notification struct {
+			Tag string `json:"tag"`
+		} `json:"notification"`
+		Priority string `json:"priority"`
+		TTL      string `json:"ttl,omitempty"`
+	} `json:"android"`
+	APNs struct {
+		Headers struct {
+			CollapseID string `json:"apns-collapse-id"`
+			Expiration string `json:"apns-expiration,omitempty"`
+		} `json:"headers"`
+	} `json:"apns"`
+	Data         map[string]string `json:"data,omitempty"`
+	Notification visible           `json:"notification"`
+	Token        string            `json:"token"`
+	Webpush      struct {
+		Headers struct {
+			TTL   string `json:"TTL,omitempty"`
+			Topic string `json:"Topic"`
+		} `json:"headers"`
+	} `json:"webpush"`
+}
+
+// plainMessage is message for a notification without an override, which most are: it makes no map.
+func plainMessage(n *notification.Notification, now time.Time) ([]byte, error) {
+	id := content.CollapseID(n)
+	m := plain{Notification: visible{Title: n.Title, Body: n.Body}, Token: n.To}
+	m.Android.Priority, m.Android.Notification.Tag = androidPriority(n), id
+	if n.CollapseKey != "" {
+		m.Android.CollapseKey = id
+	}
+	m.APNs.Headers.CollapseID, m.Webpush.Headers.Topic = id, content.Digest(id)
+	if !n.ExpiresAt.IsZero() {
+		life := secondsLeft(n, now)
+		m.Android.TTL, m.Webpush.Headers.TTL = life+"s", life
+		m.APNs.Headers.Expiration = strconv.FormatInt(n.ExpiresAt.Unix(), 10)
+	}
+	var err error
+	if m.Data, err = texts(n.Data); err != nil {
+		return nil, err
+	}
+	encoded, err := content.Encode("FCM", map[string]*plain{"message": &m}, math.MaxInt)
+	if err != nil || len(encoded) <= maxPayload { // its payload is shorter still
+		return encoded, err
+	}
+	_, err = content.Encode("FCM", struct {
+		Data         map[string]string `json:"data"`
+		Notification visible           `json:"notification"`
+	}{m.Data, m.Notification}, maxPayload)
+	if err != nil {
+		return nil, err
+	}
+	return encoded, content.Limit("FCM", len(encoded), maxMessage)
+}
+
+func androidPriority(n *notification.Notification) string {
+	if n.Priority == notification.PriorityLow {
+		return "NORMAL"
+	}
+	return "HIGH"
+}
+
+// secondsLeft is for how long the service keeps a notification that expires.
+func secondsLeft(n *notification.Notification, now time.Time) string {
+	return strconv.FormatInt(int64(min(max(n.ExpiresAt.Sub(now), 0), maxLife)/time.Second), 10)
+}
+
 // message makes the message to post: a notification with title and body, the data's members as texts, and over all of
 // it the override, and what makes it passive.
 func message(n *notification.Notification, passive bool, now time.Time) ([]byte, error) {
-	id := content.CollapseID(n)
-	android := map[string]any{"priority": "HIGH", "notification": map[string]any{"tag": id}}
-	if n.Priority == notification.PriorityLow {
-		android["priority"] = "NORMAL"
+	if len(n.Override) == 0 && !passive {
+		return plainMessage(n, now)
 	}
+	id := content.CollapseID(n)
+	android := map[string]any{"priority": androidPriority(n), "notification": map[string]any{"tag": id}}
 	if n.CollapseKey != "" {
 		android["collapse_key"] = id // FCM keeps only four of these for a device that is away
 	}
 	apns := map[string]any{"apns-collapse-id": id}
 	webpush := map[string]any{"Topic": content.Digest(id)}
 	if !n.ExpiresAt.IsZero() {
-		life := int64(min(max(n.ExpiresAt.Sub(now), 0), maxLife) / time.Second)
-		android["ttl"] = strconv.FormatInt(life, 10) + "s"
+		life := secondsLeft(n, now)
+		android["ttl"] = life + "s"
 		apns["apns-expiration"] = strconv.FormatInt(n.ExpiresAt.Unix(), 10)
-		webpush["TTL"] = strconv.FormatInt(life, 10)
+		webpush["TTL"] = life
 	}
 	message := map[string]any{
 		"token": n.To, "notification": map[string]any{"title": n.Title, "body": n.Body},
 		"android": android, "apns": map[string]any{"headers": apns}, "webpush": map[string]any{"headers": webpush},
 	}
-	if err := setData(message, n.Data); err != nil {
+	data, err := texts(n.Data)
+	if err != nil {
 		return nil, err
+	}
+	if len(data) > 0 {
+		members := make(map[string]any, len(data))
+		for name, text := range data {
+			members[name] = text
+		}
+		message["data"] = members
 	}
 	if err := content.Merge(message, n.Override); err != nil {
 		return nil, err
@@ -77,23 +165,23 @@ func message(n *notification.Notification, passive bool, now time.Time) ([]byte,
 		maxPayload); err != nil {
 		return nil, err
 	}
-	return content.Encode("FCM", map[string]any{"message": message}, 2*maxPayload+maxToken)
+	return content.Encode("FCM", map[string]any{"message": message}, maxMessage)
 }
 
-// setData puts the data's members into the message. FCM accepts only texts, so other values are sent as their JSON.
-func setData(message map[string]any, data json.RawMessage) error {
-	if len(data) == 0 {
-		return nil
-	}
+// texts are the members of a notification's data. FCM accepts only texts, so other values are sent as their JSON.
+func texts(data json.RawMessage) (map[string]string, error) {
 	var members map[string]json.RawMessage
-	if err := json.Unmarshal(data, &members); err != nil {
-		return errors.New("data: must be a JSON object") // the cause quotes the data
+	if len(data) == 0 {
+		return nil, nil
 	}
-	texts := make(map[string]any, len(members))
+	if err := json.Unmarshal(data, &members); err != nil {
+		return nil, errors.New("data: must be a JSON object") // the cause quotes the data
+	}
+	texts := make(map[string]string, len(members))
 	for name, value := range members {
 		if name == "from" || name == "message_type" || strings.HasPrefix(name, "google") ||
 			strings.HasPrefix(name, "gcm") {
-			return fmt.Errorf("data: the member %.20q is FCM's own: from, message_type, google…, gcm…", name)
+			return nil, fmt.Errorf("data: the member %.20q is FCM's own: from, message_type, google…, gcm…", name)
 		}
 		var text string
 		if json.Unmarshal(value, &text) != nil || string(value) == "null" {
@@ -101,8 +189,5 @@ func setData(message map[string]any, data json.RawMessage) error {
 		}
 		texts[name] = text
 	}
-	if len(texts) > 0 {
-		message["data"] = texts
-	}
-	return nil
+	return texts, nil
 }

@@ -44,7 +44,9 @@ type detail struct {
 // classify says what a response means; nil is delivered.
 func classify(response *http.Response, body []byte) *push.Error {
 	var r reply
-	_ = json.Unmarshal(body, &r) // a proxy's response is in another format
+	if response.StatusCode != http.StatusOK {
+		_ = json.Unmarshal(body, &r) // a proxy's response is in another format
+	}
 	read := httpsend.ResponseOf(response)
 	read.RetryAfter = max(read.RetryAfter, r.retryDelay())
 	read.Reason = r.code()
