@@ -41,9 +41,9 @@ const (
 	// costRounds and costItems are how often each side of a contest works, in turn, and on how many items.
 	costRounds = 3
 	costItems  = 1500
-	// countRoom is by how much a count may be above the highest of the runs that set its bound; roundRoom the same where
-	// rounds share commands, and the busier the machine, the fewer deliveries a round has; ratioRoom that of a ratio of
-	// CPU times. A change that costs less is not noticed.
+	// countRoom is by how much a count may be above the highest of the runs that set its bound; roundRoom the same
+	// where rounds share commands, and the busier the machine, the fewer deliveries a round has; ratioRoom that of a
+	// ratio of CPU times. A change that costs less is not noticed.
 	countRoom = 0.05
 	roundRoom = 0.12
 	ratioRoom = 0.10
