@@ -24,7 +24,7 @@ func optOutEnds(t *testing.T, where setup) {
 	d, r := newDeployment(t, where, crowdPolicy, 2), newReceiver(t)
 	waiting := d.bulk(r.crowd("ada", "slow", 3))
 	other := d.bulk(r.crowd("ada", "default", 1))
-	r.await(t, 2)
+	d.awaitStats("two delivered", func(s stats) bool { return s.Totals.Delivered == 2 })
 	if status := d.call(http.MethodPut, "/v1/users/ada/preferences", []byte(`{"opt_out":{"categories":["slow"]}}`), nil, nil); status != http.StatusOK {
 		t.Fatalf("opt out: status %d", status)
 	}
