@@ -308,8 +308,12 @@ func promisedNear(told map[string]promised, admitted map[string]time.Time, of pr
 	slices.SortFunc(near, func(a, b promised) int { return a.DeliverAt.Compare(b.DeliverAt) })
 	var story strings.Builder
 	for _, p := range near {
-		fmt.Fprintf(&story, "  %s %s %s %s: %s for %s, went %s later\n", p.ID, p.item.Category, p.item.Channel,
-			p.item.Priority, p.DeliverAt.Format("05.000000"), p.Reason, admitted[p.ID].Sub(p.DeliverAt))
+		came := "never went"
+		if at, went := admitted[p.ID]; went {
+			came = fmt.Sprintf("went %s later", at.Sub(p.DeliverAt))
+		}
+		fmt.Fprintf(&story, "  %s %s %s %s: %s for %s, %s\n", p.ID, p.item.Category, p.item.Channel,
+			p.item.Priority, p.DeliverAt.Format("05.000000"), p.Reason, came)
 	}
 	return story.String()
 }

@@ -40,8 +40,9 @@ type visible struct {
 	Title string `json:"title"`
 }
 
-// plain is the message for a notification without an override. Its members are in the order in which a map is written.
-type plain struct {
+// standard is the message that a notification makes without an override: title and body, and the data's members as
+// texts. Its members are in the order in which a map is written.
+type standard struct {
 	Android struct {
 		CollapseKey  string `json:"collapse_key,omitempty"`
 		Notification struct {
@@ -67,84 +68,47 @@ type plain struct {
 	} `json:"webpush"`
 }
 
-// plainMessage is message for a notification without an override, which most are: it makes no map.
-func plainMessage(n *notification.Notification, now time.Time) ([]byte, error) {
+func newStandard(n *notification.Notification, now time.Time) (*standard, error) {
 	id := content.CollapseID(n)
-	m := plain{Notification: visible{Title: n.Title, Body: n.Body}, Token: n.To}
-	m.Android.Priority, m.Android.Notification.Tag = androidPriority(n), id
+	m := &standard{Notification: visible{Title: n.Title, Body: n.Body}, Token: n.To}
+	m.Android.Priority, m.Android.Notification.Tag = "HIGH", id
+	if n.Priority == notification.PriorityLow {
+		m.Android.Priority = "NORMAL"
+	}
 	if n.CollapseKey != "" {
-		m.Android.CollapseKey = id
+		m.Android.CollapseKey = id // FCM keeps only four of these for a device that is away
 	}
 	m.APNs.Headers.CollapseID, m.Webpush.Headers.Topic = id, content.Digest(id)
 	if !n.ExpiresAt.IsZero() {
-		life := secondsLeft(n, now)
+		life := strconv.FormatInt(int64(min(max(n.ExpiresAt.Sub(now), 0), maxLife)/time.Second), 10)
 		m.Android.TTL, m.Webpush.Headers.TTL = life+"s", life
 		m.APNs.Headers.Expiration = strconv.FormatInt(n.ExpiresAt.Unix(), 10)
 	}
 	var err error
-	if m.Data, err = texts(n.Data); err != nil {
+	m.Data, err = texts(n.Data)
+	return m, err
+}
+
+// message makes the message to post: the standard one, and over it the override, and what makes it passive. Most have
+// neither, and need no map.
+func message(n *notification.Notification, passive bool, now time.Time) ([]byte, error) {
+	m, err := newStandard(n, now)
+	if err != nil {
 		return nil, err
 	}
-	encoded, err := content.Encode("FCM", map[string]*plain{"message": &m}, math.MaxInt)
-	if err != nil || len(encoded) <= maxPayload { // its payload is shorter still
+	encoded, err := content.Encode("FCM", map[string]*standard{"message": m}, math.MaxInt)
+	if err != nil || len(n.Override) == 0 && !passive && len(encoded) <= maxPayload { // its payload is shorter still
 		return encoded, err
 	}
-	_, err = content.Encode("FCM", struct {
-		Data         map[string]string `json:"data"`
-		Notification visible           `json:"notification"`
-	}{m.Data, m.Notification}, maxPayload)
-	if err != nil {
+	var whole struct{ Message map[string]any }
+	if err := json.Unmarshal(encoded, &whole); err != nil { // its members are texts, so none changes
 		return nil, err
 	}
-	return encoded, content.Limit("FCM", len(encoded), maxMessage)
+	return changed(n, whole.Message, passive)
 }
 
-func androidPriority(n *notification.Notification) string {
-	if n.Priority == notification.PriorityLow {
-		return "NORMAL"
-	}
-	return "HIGH"
-}
-
-// secondsLeft is for how long the service keeps a notification that expires.
-func secondsLeft(n *notification.Notification, now time.Time) string {
-	return strconv.FormatInt(int64(min(max(n.ExpiresAt.Sub(now), 0), maxLife)/time.Second), 10)
-}
-
-// message makes the message to post: a notification with title and body, the data's members as texts, and over all of
-// it the override, and what makes it passive.
-func message(n *notification.Notification, passive bool, now time.Time) ([]byte, error) {
-	if len(n.Override) == 0 && !passive {
-		return plainMessage(n, now)
-	}
-	id := content.CollapseID(n)
-	android := map[string]any{"priority": androidPriority(n), "notification": map[string]any{"tag": id}}
-	if n.CollapseKey != "" {
-		android["collapse_key"] = id // FCM keeps only four of these for a device that is away
-	}
-	apns := map[string]any{"apns-collapse-id": id}
-	webpush := map[string]any{"Topic": content.Digest(id)}
-	if !n.ExpiresAt.IsZero() {
-		life := secondsLeft(n, now)
-		android["ttl"] = life + "s"
-		apns["apns-expiration"] = strconv.FormatInt(n.ExpiresAt.Unix(), 10)
-		webpush["TTL"] = life
-	}
-	message := map[string]any{
-		"token": n.To, "notification": map[string]any{"title": n.Title, "body": n.Body},
-		"android": android, "apns": map[string]any{"headers": apns}, "webpush": map[string]any{"headers": webpush},
-	}
-	data, err := texts(n.Data)
-	if err != nil {
-		return nil, err
-	}
-	if len(data) > 0 {
-		members := make(map[string]any, len(data))
-		for name, text := range data {
-			members[name] = text
-		}
-		message["data"] = members
-	}
+// changed lays the override over a message, and what makes it passive.
+func changed(n *notification.Notification, message map[string]any, passive bool) ([]byte, error) {
 	if err := content.Merge(message, n.Override); err != nil {
 		return nil, err
 	}
@@ -170,10 +134,10 @@ func message(n *notification.Notification, passive bool, now time.Time) ([]byte,
 
 // texts are the members of a notification's data. FCM accepts only texts, so other values are sent as their JSON.
 func texts(data json.RawMessage) (map[string]string, error) {
-	var members map[string]json.RawMessage
 	if len(data) == 0 {
 		return nil, nil
 	}
+	var members map[string]json.RawMessage
 	if err := json.Unmarshal(data, &members); err != nil {
 		return nil, errors.New("data: must be a JSON object") // the cause quotes the data
 	}
