@@ -41,9 +41,9 @@ func (s *Agendas) Sweep(ctx context.Context, partition int) (dispatch.Repairs, e
 // dueAtOnce is how many partitions one script looks at.
 const dueAtOnce = 32
 
-// Due lists the partitions in which a sweep would find something. It shows others that this process is alive, as a
-// sweep does. On Redis Cluster, where partitions may be on several servers, a partition that can't be looked at is in
-// the list: the sweep says why.
+// Due lists the partitions in which a sweep would find something. Where anything waits or is in flight, it shows
+// others that this process is alive, as a sweep does. On Redis Cluster, where partitions may be on several servers, a
+// partition that can't be looked at is in the list: the sweep says why.
 func (s *Agendas) Due(ctx context.Context) ([]int, error) {
 	all := make([]int, s.cfg.Partitions)
 	for partition := range all {

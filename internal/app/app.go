@@ -14,6 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/pacer-notify/pacer/internal/beat"
 	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/deployment"
 	"github.com/pacer-notify/pacer/internal/desk"
@@ -161,6 +162,7 @@ func (a *App) closeAll() error {
 func (a *App) Start(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	a.background = cancel
+	beat.Spread()
 	for _, service := range a.services() {
 		service = a.hooks.Service(service)
 		a.running.Go(func() { service.Run(ctx) })
@@ -229,7 +231,7 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	<-ctx.Done()
 	a.log.InfoContext(ctx, "this process drains: it finishes what it delivers, then stops",
-		"in_flight", a.dispatcher.InFlight(), "at_most", a.cfg.DrainTimeout.String())
+		"in_flight", a.dispatcher.Undone(), "at_most", a.cfg.DrainTimeout.String())
 	err := a.Stop(ctx)
 	a.log.InfoContext(ctx, "this process has stopped")
 	return err

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/pacer-notify/pacer/internal/beat"
 	"github.com/pacer-notify/pacer/internal/queue"
 )
 
@@ -66,7 +67,7 @@ func NewFollower(store Store, queues Queues, partitions int, log *slog.Logger) *
 
 // Run looks every second until ctx ends. While the store can't be read, the pauses that were known stay in force.
 func (f *Follower) Run(ctx context.Context) {
-	ticker := time.NewTicker(refreshEvery)
+	ticker := beat.NewTicker(refreshEvery)
 	defer ticker.Stop()
 	for {
 		if err := f.Refresh(ctx); err != nil && ctx.Err() == nil {
@@ -76,6 +77,7 @@ func (f *Follower) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
+			ticker.Next()
 		}
 	}
 }

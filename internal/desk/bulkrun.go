@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/pacer-notify/pacer/internal/beat"
 	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/notification"
 )
@@ -30,7 +31,7 @@ const (
 // Run runs the jobs of the deployment, one after the other, until ctx ends. Of the processes that do so, one has a job
 // at a time.
 func (m *Many) Run(ctx context.Context) {
-	ticker := time.NewTicker(lookForJobs)
+	ticker := beat.NewTicker(lookForJobs)
 	defer ticker.Stop()
 	for {
 		for {
@@ -46,6 +47,7 @@ func (m *Many) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
+			ticker.Next()
 		}
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"log/slog"
 	"time"
+
+	"github.com/pacer-notify/pacer/internal/beat"
 )
 
 // Repairs is what one sweep of a partition found and repaired.
@@ -56,7 +58,7 @@ func NewSweeper(partitions Partitions, interval time.Duration, repaired func(Rep
 
 // Run sweeps until ctx ends.
 func (s *Sweeper) Run(ctx context.Context) {
-	ticker := time.NewTicker(s.interval)
+	ticker := beat.NewTicker(s.interval)
 	defer ticker.Stop()
 	away := false
 	for round := 0; ; round++ {
@@ -64,6 +66,7 @@ func (s *Sweeper) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
+			ticker.Next()
 		}
 		err := s.round(ctx, round%wholeEvery == 0)
 		switch {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/pacer-notify/pacer/internal/beat"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/push"
 	"github.com/pacer-notify/pacer/internal/signing"
@@ -97,7 +98,7 @@ func (d *Directory) Follow(ctx context.Context, store Store) error {
 
 // Run looks for changes, and notes what was seen, until ctx ends. Then it notes the failures that are left.
 func (d *Directory) Run(ctx context.Context) {
-	ticker := time.NewTicker(lookEvery)
+	ticker := beat.NewTicker(lookEvery)
 	defer ticker.Stop()
 	for {
 		select {
@@ -105,6 +106,7 @@ func (d *Directory) Run(ctx context.Context) {
 			d.stop(context.WithoutCancel(ctx))
 			return
 		case <-ticker.C:
+			ticker.Next()
 		}
 		d.look(ctx)
 		d.note(ctx, false)

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pacer-notify/pacer/internal/beat"
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
@@ -50,7 +51,7 @@ type Config struct {
 
 const (
 	// lookEvery is how often a process looks for changes, and lookTimeout how long that may take.
-	lookEvery, lookTimeout = 400 * time.Millisecond, 10 * time.Second
+	lookEvery, lookTimeout = 250 * time.Millisecond, 10 * time.Second
 	// pageSize is about how many changes are read at a time.
 	pageSize = 2000
 	// wakeSize is how many users a script wakes, and wakeMost how many are woken in a look.
@@ -127,20 +128,23 @@ func (f *Follower) Load(ctx context.Context) error {
 
 // Run looks for changes, and wakes whom they concern, until ctx ends.
 func (f *Follower) Run(ctx context.Context) {
-	ticker := time.NewTicker(lookEvery)
+	ticker := beat.NewTicker(lookEvery)
 	defer ticker.Stop()
 	for {
-		f.look(ctx)
+		f.Look(ctx)
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
+			ticker.Next()
 		case <-f.hurry:
 		}
 	}
 }
 
-func (f *Follower) look(ctx context.Context) {
+// Look reads what has changed, and wakes whom it concerns, once: those who are due by now. Run calls it over and over;
+// it must not run twice at once.
+func (f *Follower) Look(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	if err := f.readAll(ctx); err != nil && ctx.Err() == nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pacer-notify/pacer/internal/beat"
 	"github.com/pacer-notify/pacer/internal/stats"
 )
 
@@ -76,7 +77,7 @@ func (a *Announcer) ID() string { return a.self.ID }
 
 // Run keeps the process listed until ctx ends, and then takes it off the list.
 func (a *Announcer) Run(ctx context.Context) {
-	ticker := time.NewTicker(interval)
+	ticker := beat.NewTicker(interval)
 	defer ticker.Stop()
 	for {
 		if err := a.Announce(ctx); err != nil && ctx.Err() == nil {
@@ -87,6 +88,7 @@ func (a *Announcer) Run(ctx context.Context) {
 			a.withdraw(context.WithoutCancel(ctx))
 			return
 		case <-ticker.C:
+			ticker.Next()
 		}
 	}
 }

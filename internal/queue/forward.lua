@@ -9,12 +9,15 @@
 local left = tonumber(ARGV[1])
 local clock = redis.call('TIME')
 local now = clock[1] .. string.format('%06d', clock[2]) .. '000' -- ns, on the clock that orders the lists
-for i = 1, #KEYS, 2 do
-  local partition = KEYS[i]
-  for _, place in ipairs({ 'scheduled', 'retry' }) do
-    local due = left > 0 and redis.call('ZRANGEBYSCORE', partition .. place, '-inf', clock[1], 'LIMIT', '0', left) or {}
+for _, place in ipairs({ 'scheduled', 'retry' }) do
+  local places = {}
+  for i = 1, #KEYS, 2 do places[#places + 1] = KEYS[i] .. place end
+  if redis.call('EXISTS', unpack(places)) == 0 then places = {} end -- one look instead of one each
+  for i, from in ipairs(places) do
+    local due = left > 0 and redis.call('ZRANGEBYSCORE', from, '-inf', clock[1], 'LIMIT', '0', left) or {}
     if #due > 0 then
-      redis.call('ZREM', partition .. place, unpack(due))
+      local partition = KEYS[2 * i - 1]
+      redis.call('ZREM', from, unpack(due))
       local pending = redis.call('LPUSH', partition .. 'pending', unpack(due))
       if ARGV[2] == '1' and pending == #due then redis.pcall('PUBLISH', 'asynq:pacer:pending', '') end
       for _, id in ipairs(due) do

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/pacer-notify/pacer/internal/beat"
 )
 
 const (
@@ -125,7 +127,7 @@ func (w *watcher) lookAgain(ctx context.Context) time.Duration {
 	}
 	switch idle := w.inVain >= dozeAfter; {
 	case w.doorbell.looked(ctx, found, idle):
-		return asleepEvery
+		return beat.Until(asleepEvery)
 	case idle:
 		return 2 * watchEvery
 	}

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/pacer-notify/pacer/internal/beat"
 )
 
 const (
@@ -56,7 +58,7 @@ func (w *Watch) Ratio() float64 {
 
 // Run looks until ctx ends.
 func (w *Watch) Run(ctx context.Context) {
-	ticker := time.NewTicker(interval)
+	ticker := beat.NewTicker(interval)
 	defer ticker.Stop()
 	for {
 		if err := w.Look(ctx); err != nil && ctx.Err() == nil {
@@ -66,6 +68,7 @@ func (w *Watch) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
+			ticker.Next()
 		}
 	}
 }

@@ -66,7 +66,7 @@ type Partition struct {
 	Deferred  int64 `json:"deferred"`
 	Sending   int64 `json:"sending"`
 	// Steps grows whenever a worker takes something off the queue or begins a delivery; SweptAt is when a worker last
-	// looked the partition over, in µs on Redis's clock.
+	// looked the partition over, in µs on Redis's clock; up to a minute ago where nothing waits.
 	Steps   int64 `json:"-"`
 	SweptAt int64 `json:"-"`
 	// QuietOver counts the users' categories that wait for the end of quiet hours although these ended half a minute

@@ -21,8 +21,8 @@
 --   preferences          hash   user → what the user wants, as JSON; when this is the store
 --   preferences:changes  zset   user → number of the latest change, µs
 --   elsewhere  hash   category → how many processes without metrics accepted, until one with metrics counts them
---   sweep      hash   last: when the partition was swept last; truce: when the latest truce began; before: when the
---                     one before it began
+--   sweep      hash   last: when the partition was swept, or looked over while not empty; truce: when the latest truce
+--                     began; before: when the one before it began
 -- and in a guarded store, where another store keeps the notifications and Redis may lose everything:
 --   z          hash   notification → its end (letter, µs, reason, and after a tab what explains it), until the other
 --                     store knows of it

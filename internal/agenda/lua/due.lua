@@ -1,5 +1,7 @@
 -- due tells in which of some partitions a sweep would find something, and shows others that this process is alive. To
--- make the functions of sweep.lua takes longer than to look at an idle partition without them.
+-- make the functions of sweep.lua takes longer than to look at an idle partition without them. Where nothing is in
+-- flight and nobody waits, there is no lease to take back and no wake-up to leave to a process that lives: nothing is
+-- noted there. The first look after that begins a truce, which ends before any lease given in the meantime does.
 --
 -- KEYS     per partition: its prefix, and a second key, see PartitionKeys
 -- ARGV[1]  the process that sweeps
@@ -28,12 +30,16 @@ local function holds_due(set, due)
   return #redis.call('ZRANGEBYSCORE', set, '-inf', digits(due), 'LIMIT', '0', '1') > 0
 end
 
+local function is_empty(partition)
+  return redis.call('EXISTS', partition .. 'e', partition .. 'y', partition .. 'wakeups', partition .. 'elsewhere') == 0
+end
+
 local due = {}
 for i = 1, #KEYS, 2 do
   local partition = KEYS[i]
   if refuses(partition) then
     due[#due + 1] = i
-  else
+  elseif not is_empty(partition) then
     redis.call('HSET', partition .. 'holders', process, digits(now))
     local ended = ended_leases_until(partition, now, truce)
     if holds_due(partition .. 'e', ended) or holds_due(partition .. 'y', now) or

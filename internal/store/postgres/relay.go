@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/beat"
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
@@ -49,7 +50,7 @@ func NewRelay(store *Store, cfg RelayConfig) *Relay {
 
 // Run makes a round at each interval until ctx ends.
 func (l *Relay) Run(ctx context.Context) {
-	ticker := time.NewTicker(l.cfg.Interval)
+	ticker := beat.NewTicker(l.cfg.Interval)
 	defer ticker.Stop()
 	away := false
 	for {
@@ -67,14 +68,61 @@ func (l *Relay) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
+			ticker.Next()
 		}
 	}
 }
 
-// Round makes one round. Each step runs whether the others fail or not.
+// Round makes one round. Each step runs whether the others fail or not. When nothing has happened, it asks each store
+// once instead of at each step.
 func (l *Relay) Round(ctx context.Context) error {
+	if l.calm(ctx) {
+		return l.purge(ctx)
+	}
 	_, err := l.RebuildLost(ctx)
 	return errors.Join(err, l.takeUnplaced(ctx), l.emptyOutbox(ctx), l.writeEnds(ctx), l.keepTotals(ctx), l.purge(ctx))
+}
+
+// calmSQL gives the epochs of the partitions, and tells whether a step of a round would find something: what was not
+// placed for $1, what waits in the outbox, two tallies to fold, and, if $2, what others accepted. Each is the first in
+// the order of an index, because EXISTS alone may read a table.
+const calmSQL = `
+SELECT coalesce(array_agg(partition), '{}'), coalesce(array_agg(epoch), '{}'),
+	(SELECT left_at FROM pacer.unplaced WHERE left_at < now() - $1::interval ORDER BY left_at LIMIT 1) IS NOT NULL
+	OR (SELECT id FROM pacer.outbox ORDER BY left_at, id LIMIT 1) IS NOT NULL
+	OR (SELECT id FROM pacer.tallies ORDER BY id OFFSET 1 LIMIT 1) IS NOT NULL
+	OR $2 AND (SELECT id FROM pacer.accepted_elsewhere ORDER BY id LIMIT 1) IS NOT NULL
+FROM pacer.partitions`
+
+// calm tells whether no step of a round would find anything. What goes wrong here is left to the steps, which name it.
+func (l *Relay) calm(ctx context.Context) bool {
+	seen, err := l.store.agendas.Glance(ctx)
+	if err != nil || seen.Ends {
+		return false
+	}
+	for partition, c := range seen.Counts {
+		if before := l.noted[partition]; c.Epoch != before.Epoch || c.Pulls != before.Pulls ||
+			c.Deferrals != before.Deferrals {
+			return false
+		}
+	}
+	var partitions []int
+	var numbers []int64
+	var found bool
+	if err := l.store.pool.QueryRow(ctx, calmSQL, placeTime, l.cfg.Adopted != nil).Scan(&partitions, &numbers,
+		&found); err != nil || found {
+		return false
+	}
+	built := make(map[int]int64, len(partitions))
+	for i, partition := range partitions {
+		built[partition] = numbers[i]
+	}
+	for partition, epoch := range seen.Epochs {
+		if epoch != agenda.NewEpoch(built[partition], seen.Identity) {
+			return false
+		}
+	}
+	return true
 }
 
 const (

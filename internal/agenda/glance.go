@@ -1,0 +1,69 @@
+package agenda
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// ErrSeveralServers says that the partitions are on several servers, which can't be asked together.
+var ErrSeveralServers = errors.New("the partitions are on several servers")
+
+// Glance is what another store follows of the partitions, all of it read at once.
+type Glance struct {
+	// Epochs and Counts are those of each partition, without the deferrals of categories.
+	Epochs []Epoch
+	Counts []PartitionCounts
+	// Ends says that some partition has ends that the other store does not know of.
+	Ends bool
+	// Identity is that of the server, as [Agendas.Identity] gives it.
+	Identity string
+}
+
+// Glance asks a single server once for what [Agendas.Identity], [Agendas.Lost], [Agendas.EachEnds] and [Agendas.Counts]
+// ask for one by one. On Redis Cluster it returns [ErrSeveralServers].
+func (s *Agendas) Glance(ctx context.Context) (*Glance, error) {
+	if !s.oneServer {
+		return nil, ErrSeveralServers
+	}
+	epochs, ends := make([]string, len(s.partitions)), make([]string, len(s.partitions))
+	counts := make([]*redis.SliceCmd, len(s.partitions))
+	pipe := s.client.Pipeline()
+	info := pipe.Info(ctx, "server", "replication")
+	for partition, prefix := range s.partitions {
+		epochs[partition], ends[partition] = prefix+"epoch", prefix+"z"
+	}
+	inForce, unknown := pipe.MGet(ctx, epochs...), pipe.Exists(ctx, ends...)
+	for partition, prefix := range s.partitions {
+		counts[partition] = pipe.HMGet(ctx, prefix+"c", "pulls", "deferrals")
+	}
+	_, _ = pipe.Exec(ctx) // each command has its own error
+	g := &Glance{Ends: unknown.Val() > 0, Identity: identityOf(info.Val())}
+	err := errors.Join(inForce.Err(), unknown.Err())
+	if info.Err() != nil { // the embedded engine takes no section
+		var unasked error
+		g.Identity, unasked = s.Identity(ctx)
+		err = errors.Join(err, unasked)
+	}
+	for partition := range s.partitions {
+		var c struct {
+			Pulls     int64 `redis:"pulls"`
+			Deferrals int64 `redis:"deferrals"`
+		}
+		err = errors.Join(err, counts[partition].Err(), counts[partition].Scan(&c))
+		var epoch string
+		if partition < len(inForce.Val()) {
+			epoch, _ = inForce.Val()[partition].(string)
+		}
+		g.Epochs = append(g.Epochs, Epoch(epoch))
+		g.Counts = append(g.Counts, PartitionCounts{
+			Partition: partition, Epoch: Epoch(epoch).number(), Pulls: c.Pulls, Deferrals: c.Deferrals,
+		})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look at all partitions: %w", err)
+	}
+	return g, nil
+}
