@@ -20,13 +20,16 @@ const (
 	countedFor = 5 * time.Millisecond
 )
 
-// capacity is what all partitions share: tokens, of which each delivery in flight holds one, and the rounds that may
-// be under way at once. Partitions get both in turns: who has waited longest is next, whatever it waits for.
+// capacity is what all partitions share: tokens, of which each delivery in flight holds one (see [token]), and the
+// rounds that may be under way at once. Partitions get both in turns: who has waited longest is next, whatever it waits
+// for.
 type capacity struct {
 	size int
 
 	lock   sync.Mutex
-	free   int     // tokens
+	free   int     // tokens; below 0 when some were recalled that others hold
+	lent   int     // deliveries that have lent their token
+	flying int     // deliveries that have not
 	rounds int     // of the turns that count
 	line   []*turn // those who wait
 }
@@ -83,7 +86,7 @@ func (c *capacity) serve() {
 // share gives a turn its part of the free tokens, beside those that it holds. The lock is held.
 func (c *capacity) share(t *turn) {
 	part := min(t.most, max(1, (t.tokens+c.free)/freePerShare))
-	more := min(c.free, max(0, part-t.tokens))
+	more := max(0, min(c.free, part-t.tokens))
 	c.free -= more
 	t.tokens += more
 }
@@ -121,13 +124,5 @@ func (c *capacity) end(t *turn) {
 	c.uncount(t)
 	c.free += t.tokens
 	t.tokens = 0
-	c.serve()
-}
-
-// release returns the token of a delivery that has ended.
-func (c *capacity) release() {
-	c.lock.Lock()
-	defer c.lock.Unlock()
-	c.free++
 	c.serve()
 }

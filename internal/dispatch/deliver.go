@@ -20,14 +20,14 @@ func (d *Dispatcher) start(g *Grant) {
 // run makes one granted delivery. After a panic its token is returned, and the delivery is made again when its lease
 // has ended.
 func (d *Dispatcher) run(ctx context.Context, g *Grant) {
-	d.inFlight.Add(1)
+	held := token{capacity: d.capacity}
+	held.begin()
 	defer func() {
 		if p := recover(); p != nil {
 			d.cfg.Log.ErrorContext(ctx, "a delivery panicked; it is made again when its lease ends",
 				"partition", g.Partition, "panic", p, "stack", string(debug.Stack()))
 		}
-		d.inFlight.Add(-1)
-		d.capacity.release()
+		held.end()
 	}()
 	if !d.claim(ctx, g) {
 		return
@@ -35,7 +35,8 @@ func (d *Dispatcher) run(ctx context.Context, g *Grant) {
 	ctx, ended := d.cfg.Trace(ctx, g, g.AskedAt, g.RepliedAt)
 	outcome := d.attempt(ctx, g)
 	ended(outcome)
-	settlement, err := d.settle(ctx, g, outcome)
+	held.lend()
+	settlement, err := d.settle(ctx, g, outcome, &held)
 	switch {
 	case err != nil:
 		d.cfg.Log.WarnContext(ctx, "could not settle a delivery; it is made again when its lease ends, and may arrive twice",

@@ -8,8 +8,8 @@
 //	              └─ back in the queue, or used up
 //
 // One [loop] serves each partition, in rounds: a round takes what is due, and pulls more wake-ups. Each delivery has a
-// goroutine of its own, and holds a token of the capacity that all partitions share. The package declares the small
-// interfaces that it needs; the queue, the stores and the senders implement them.
+// goroutine of its own, and holds a token of the capacity that all partitions share, until its provider has answered.
+// The package declares the small interfaces that it needs; the queue, the stores and the senders implement them.
 package dispatch
 
 import (
@@ -31,7 +31,8 @@ import (
 type Config struct {
 	// Partitions is how many there are.
 	Partitions int
-	// Concurrency is how many deliveries may be in flight. Defaults to 256.
+	// Concurrency is how many deliveries may be in flight; as many more may be waiting for their results to be
+	// written. Defaults to 256.
 	Concurrency int
 	// Held is how many wake-ups this process may hold, in all partitions together. Defaults to 4,096.
 	Held int
@@ -48,7 +49,8 @@ type Config struct {
 	// ClaimTimeout bounds the claim, and the archiving of a foreign task. Defaults to 10 s.
 	ClaimTimeout time.Duration
 	// SettleTimeout bounds the writing of a result, with its retries. A notification whose result was never written
-	// may be delivered again. Until then the delivery counts as in flight, and keeps its token. Defaults to 30 s.
+	// may be delivered again. After a try that fails, the delivery counts as in flight, and keeps its token. Defaults
+	// to 30 s.
 	SettleTimeout time.Duration
 	// ReleaseTimeout is how long after Stop the dispatcher goes on trying to release wake-ups and to write results.
 	// Defaults to 10 s.
@@ -140,7 +142,6 @@ type Dispatcher struct {
 	staleness staleness
 	capacity  *capacity
 	places    *places
-	inFlight  atomic.Int64
 	nonce     string
 	rounds    atomic.Uint64
 
@@ -202,13 +203,22 @@ func (d *Dispatcher) Stop() {
 		case <-done:
 		case <-drain.C:
 			d.cfg.Log.Warn("stopped before all deliveries had ended; those in flight may be made again",
-				"in_flight", d.InFlight())
+				"in_flight", d.Undone())
 		}
 	})
 }
 
-// InFlight is how many deliveries are being made.
-func (d *Dispatcher) InFlight() int { return int(d.inFlight.Load()) }
+// InFlight is how many deliveries are being made. Those of which only the result is to be written are not counted.
+func (d *Dispatcher) InFlight() int {
+	sending, _ := d.capacity.inFlight()
+	return sending
+}
+
+// Undone is how many deliveries have not ended: those in flight, and those of which the result is to be written.
+func (d *Dispatcher) Undone() int {
+	sending, settling := d.capacity.inFlight()
+	return sending + settling
+}
 
 // roundID names a round; no other round of any process has its name. The numbers of one process grow.
 func (d *Dispatcher) roundID() string { return d.nonce + "." + strconv.FormatUint(d.rounds.Add(1), 10) }

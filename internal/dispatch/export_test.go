@@ -45,7 +45,11 @@ func (c Capacity) TopUp(t *Turn) { c.topUp(t.turn) }
 func (c Capacity) End(t *Turn) { c.end(t.turn) }
 
 // Release returns a delivery's token.
-func (c Capacity) Release() { c.release() }
+func (c Capacity) Release() {
+	held := token{capacity: c.capacity}
+	held.begin()
+	held.end()
+}
 
 // State is how many tokens are free, and how many rounds count.
 func (c Capacity) State() (free, rounds int) {

@@ -17,8 +17,8 @@ const (
 )
 
 // settle writes the result, also after the context has ended. It retries until Config.SettleTimeout: a notification
-// that was sent and not settled is sent again.
-func (d *Dispatcher) settle(ctx context.Context, g *Grant, o Outcome) (Settlement, error) {
+// that was sent and not settled is sent again. After a try that fails, it takes the token back.
+func (d *Dispatcher) settle(ctx context.Context, g *Grant, o Outcome, held *token) (Settlement, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.cfg.SettleTimeout)
 	defer cancel()
 	forget := d.cancelAfterStop(ctx, cancel)
@@ -29,6 +29,7 @@ func (d *Dispatcher) settle(ctx context.Context, g *Grant, o Outcome) (Settlemen
 		if err == nil {
 			return settlement, nil
 		}
+		held.recall()
 		if time.Since(extended) >= extendEvery {
 			extended = time.Now()
 			d.extend(ctx, g)

@@ -21,6 +21,10 @@ type asynqServer struct{ server *asynq.Server }
 // never is longer than any process runs. It switches off asynq's forwarder, since the watcher forwards.
 const never = 10 * 365 * 24 * time.Hour
 
+// cleanEvery is how often each queue is cleared of completed tasks whose retention has passed. Wake-ups have none, so
+// there are some only where another program used the queue; asynq's own default is 8 s.
+const cleanEvery = time.Minute
+
 func newAsynqServer(
 	conn redis.UniversalClient, partitions, concurrency int, closing <-chan struct{}, log *slog.Logger,
 ) *asynqServer {
@@ -33,6 +37,7 @@ func newAsynqServer(
 		Queues:                   queues,
 		TaskCheckInterval:        10 * time.Millisecond, // once closing, it sleeps for that before it ends
 		DelayedTaskCheckInterval: never,
+		JanitorInterval:          cleanEvery,
 		RetryDelayFunc:           retryDelay,
 		IsFailure:                func(error) bool { return false },
 		Logger:                   &logger{log: log},
