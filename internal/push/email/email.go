@@ -35,7 +35,7 @@ type Config struct {
 	From string
 	// Timeout bounds a delivery whose context does not end before. Defaults to a minute.
 	Timeout time.Duration
-	// Idle is how many connections are kept. Defaults to 16.
+	// Idle is how many connections are kept while nothing is sent. Defaults to 16.
 	Idle int
 	// Roots are the authorities that may vouch for the server. Defaults to the system's.
 	Roots *x509.CertPool
@@ -128,7 +128,12 @@ func (c Config) bounce() (*mail.Address, error) {
 // options says how to reach the server.
 func options(cfg Config, server *url.URL, pool *pool) ([]gomail.Option, error) {
 	secured := &tls.Config{ServerName: server.Hostname(), RootCAs: cfg.Roots, MinVersion: tls.VersionTLS12}
-	options := []gomail.Option{gomail.WithTimeout(cmp.Or(cfg.Timeout, time.Minute)), gomail.WithTLSConfig(secured)}
+	options := []gomail.Option{
+		gomail.WithTimeout(cmp.Or(cfg.Timeout, time.Minute)), gomail.WithTLSConfig(secured),
+		// MAIL tells as well as NOOP whether a kept connection is still there, and the end of a message is also that of
+		// its transaction (RFC 5321, 4.1.1.4). That is 4 round trips for a message instead of 7.
+		gomail.WithoutNoop(), gomail.WithoutRset(),
+	}
 	if cfg.BounceAddress != "" { // where the server can: tell of failures only, and of what failed only the header
 		options = append(options, gomail.WithDSNRcptNotifyType(gomail.DSNRcptNotifyFailure))
 	}

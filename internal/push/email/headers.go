@@ -26,6 +26,9 @@ var ownHeaders = []string{
 
 // addHeaders adds the headers that a producer sets.
 func addHeaders(message *gomail.Msg, headers map[string]string) error {
+	if len(headers) == 0 {
+		return nil
+	}
 	if len(headers) > maxHeaders {
 		return fmt.Errorf("headers: may be at most %d, are %d", maxHeaders, len(headers))
 	}

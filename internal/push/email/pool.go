@@ -2,9 +2,9 @@ package email
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,8 +22,9 @@ const (
 	maxMessages = 100
 	// tooManyConnections is the code with which a server ends a connection.
 	tooManyConnections = 421
-	// maxIdle is how long a connection is kept unused.
-	maxIdle = 30 * time.Second
+	// maxIdle is how long a connection is kept unused, and maxSurplus how long one that is kept beyond [Config.Idle]:
+	// as long as Postfix keeps its own. A burst leaves many connections; the next one needs them soon or not at all.
+	maxIdle, maxSurplus = 30 * time.Second, 2 * time.Second
 )
 
 // pool keeps connections to the server, each used by one delivery at a time.
@@ -35,10 +36,12 @@ type pool struct {
 	// named is true when reports of failures are wanted, with the notification's id.
 	named bool
 
-	mu     sync.Mutex
-	idle   []*session // the most recently used is last
-	most   int
-	closed bool
+	mu       sync.Mutex
+	idle     []*session  // the most recently used is last
+	openings []*opening  // under way, the first is the oldest
+	most     int         // so many are kept for maxIdle
+	trimming *time.Timer // runs while more than that are kept
+	closed   bool
 }
 
 // session is one connection to the server.
@@ -53,68 +56,12 @@ func newPool(most int, connections *httpsend.Connections) *pool {
 	return &pool{most: most, connections: connections}
 }
 
-// opening is a connection that is being opened. The library heeds no context once it has dialled, so an opening can be
-// aborted.
-type opening struct {
-	mu      sync.Mutex
-	conn    net.Conn
-	aborted bool
-}
-
-// openingKey is where the context of a call holds its [opening].
-type openingKey struct{}
-
-func (o *opening) dialled(conn net.Conn) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.conn = conn
-	if o.aborted {
-		_ = conn.Close()
-	}
-}
-
-func (o *opening) abort() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.aborted = true
-	if o.conn != nil {
-		_ = o.conn.Close()
-	}
-}
-
-// dial makes a connection and notes it in the context's [opening].
-func (p *pool) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	conn, err := p.connections.Dial(ctx, network, address)
-	if err != nil {
-		return nil, err
-	}
-	if o, ok := ctx.Value(openingKey{}).(*opening); ok {
-		o.dialled(conn)
-	}
-	return conn, nil
-}
-
-// dialTLS makes a connection with TLS.
-func (p *pool) dialTLS(ctx context.Context, network, address string, cfg *tls.Config) (net.Conn, error) {
-	conn, err := p.dial(ctx, network, address)
-	if err != nil {
-		return nil, err
-	}
-	secured := tls.Client(conn, cfg)
-	if err := secured.HandshakeContext(ctx); err != nil {
-		_ = conn.Close()
-		return nil, err
-	}
-	return secured, nil
-}
-
 // send delivers a message to an address over a kept connection, or a new one.
 func (p *pool) send(ctx context.Context, message *gomail.Msg, n *notification.Notification, to string,
 ) *push.Error {
 	for {
 		s := p.take()
-		kept := s != nil
-		if !kept {
+		if s == nil {
 			var failure *push.Error
 			if s, failure = p.open(ctx); failure != nil {
 				return failure
@@ -133,14 +80,12 @@ func (p *pool) send(ctx context.Context, message *gomail.Msg, n *notification.No
 		case err == nil:
 			p.put(s)
 			return nil
-		case message.IsDelivered(): // the message was sent; preparing the connection for the next one failed
-			p.discard(s)
-			return nil
 		case !ok:
 			p.discard(s)
 			return classifyConnection(ctx, err, false)
-		case failed.Reason == gomail.ErrConnCheck && kept && ctx.Err() == nil:
-			p.discard(s) // the server had ended it: nothing was sent
+		case s.sent > 0 && hadEnded(failed) && ctx.Err() == nil:
+			p.discard(s) // nothing was sent
+			p.discardIdle()
 			continue
 		case failed.ErrorCode() == 0 || ctx.Err() != nil:
 			p.discard(s)
@@ -160,23 +105,23 @@ func (p *pool) send(ctx context.Context, message *gomail.Msg, n *notification.No
 	}
 }
 
-// open opens a connection for messages.
-func (p *pool) open(ctx context.Context) (*session, *push.Error) {
-	o := &opening{}
-	stop := context.AfterFunc(ctx, o.abort)
-	client, err := p.client().DialToSMTPClientWithContext(context.WithValue(ctx, openingKey{}, o))
-	stop()
-	if err != nil {
-		o.abort()
-		return nil, classifyOpening(ctx, err, p.password.Reveal())
-	}
-	return &session{client: client, conn: o.conn}, nil
+// hadEnded tells whether a kept connection turned out to have ended when the next message began on it. Servers say 421
+// as they hang up or, like those of Amazon and Google, 451. What they say of the sender they say again on a new one.
+func hadEnded(failed *gomail.SendError) bool {
+	code := failed.ErrorCode()
+	return failed.Reason == gomail.ErrConnCheck ||
+		failed.Reason == gomail.ErrSMTPMailFrom && (code == 0 || code/100 == 4)
 }
 
 // take returns the most recently used connection, if it may be used again.
 func (p *pool) take() *session {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.newest()
+}
+
+// newest is take while the lock is held.
+func (p *pool) newest() *session {
 	for len(p.idle) > 0 {
 		s := p.idle[len(p.idle)-1]
 		p.idle = p.idle[:len(p.idle)-1]
@@ -194,20 +139,55 @@ func (p *pool) put(s *session) {
 	s.used = time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed || s.sent >= maxMessages || len(p.idle) >= p.most {
+	if p.closed || s.sent >= maxMessages {
 		_ = s.conn.Close()
 		return
 	}
+	if p.give(s) {
+		return
+	}
 	p.idle = append(p.idle, s)
+	if len(p.idle) > p.most && p.trimming == nil {
+		p.trimming = time.AfterFunc(maxSurplus, p.trim)
+	}
+}
+
+// trim ends the connections that are kept beyond the most, once they have been unused for long enough.
+func (p *pool) trim() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.trimming = nil
+	surplus := 0
+	for surplus < len(p.idle)-p.most && time.Since(p.idle[surplus].used) >= maxSurplus {
+		_ = p.idle[surplus].conn.Close()
+		surplus++
+	}
+	p.idle = slices.Delete(p.idle, 0, surplus)
+	if !p.closed && len(p.idle) > p.most {
+		p.trimming = time.AfterFunc(maxSurplus-time.Since(p.idle[0].used), p.trim)
+	}
 }
 
 func (p *pool) discard(s *session) { _ = s.conn.Close() }
+
+// discardIdle ends the idle connections: when the one that was used last had ended, so have they.
+func (p *pool) discardIdle() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range p.idle {
+		_ = s.conn.Close()
+	}
+	p.idle = nil
+}
 
 // close ends all connections.
 func (p *pool) close() {
 	p.mu.Lock()
 	p.closed = true
 	p.idle = nil
+	if p.trimming != nil {
+		p.trimming.Stop()
+	}
 	p.mu.Unlock()
 	p.connections.Close()
 }

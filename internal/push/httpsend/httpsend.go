@@ -25,7 +25,10 @@ const MaxRetryAfter = time.Hour
 // RetryAfter reads the header in both its forms: seconds, or a date. Anything else, and a date in the past, gives 0.
 func RetryAfter(value string, now time.Time) time.Duration {
 	value = strings.TrimSpace(value)
-	if value != "" && strings.Trim(value, "0123456789") == "" {
+	if value == "" { // nearly always: to find out that it is no date costs more than all else here
+		return 0
+	}
+	if strings.Trim(value, "0123456789") == "" {
 		seconds, err := strconv.ParseInt(value, 10, 64)
 		if err != nil || seconds > int64(MaxRetryAfter/time.Second) {
 			return MaxRetryAfter

@@ -75,6 +75,11 @@ func (c *Connections) dialTLS(ctx context.Context, network, address string, cfg 
 	if err != nil {
 		return nil, err
 	}
+	return Secure(ctx, conn, cfg)
+}
+
+// Secure begins TLS on a connection. When that fails, it closes the connection.
+func Secure(ctx context.Context, conn net.Conn, cfg *tls.Config) (net.Conn, error) {
 	secured := tls.Client(conn, cfg)
 	if err := secured.HandshakeContext(ctx); err != nil {
 		_ = conn.Close()
