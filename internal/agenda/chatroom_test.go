@@ -41,19 +41,22 @@ func (n chatNights) of(user string) int {
 	return int(hash.Sum32() % uint32(len(n.zones)))
 }
 
-// Ten days of the chat room, whose users live in eleven zones and sleep from 22:00 to 08:00: in all of Europe, Africa
-// and America clocks are switched in these days. Nobody is disturbed at night, no limit is exceeded, and each mention
-// is delivered once, at the moment that the recurrence says.
+// chatDays is how many days of the chat room are played, unless CHATROOM_DAYS says another number, as make accept does.
+const chatDays = 3
+
+// Days of the chat room, whose users live in eleven zones and sleep from 22:00 to 08:00: in Europe and Beirut clocks
+// are switched in the first days, in the next eight in Africa and America, too. Nobody is disturbed at night, no limit
+// is exceeded, and each mention is delivered once, at the moment that the recurrence says.
 func TestChatRoomAtNight(t *testing.T) {
 	t.Parallel()
-	begin := time.Date(2026, 10, 23, 0, 0, 0, 0, time.UTC)
+	begin := time.Date(2026, 10, 24, 0, 0, 0, 0, time.UTC)
 	n := newChatNights(t, begin)
 	plan := throttle.Plan{Rules: nightRules, Spread: nightSpread}
 	w := newWorld(t, t, redistest.Client(t), agenda.Settings{Plan: plan})
 	w.nights = func(user string) throttle.Closed { return n.closed[n.of(user)] }
 	w.now = begin
 	w.setClock()
-	events, firstDay := chatroom.Busiest(t, 10)
+	events, firstDay := chatroom.Busiest(t, wanted(t, "CHATROOM_DAYS", chatDays))
 	arrived, admitted := map[string][]time.Time{}, map[string][]time.Time{}
 	once, ids := map[string]bool{}, map[string]time.Time{}
 	deliver := func(until time.Time) {

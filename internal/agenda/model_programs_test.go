@@ -16,30 +16,31 @@ import (
 // make chaos does. Each run plays other programs.
 const stepsOnRedis = 25_000
 
+// wanted is the number that a variable of the environment says, or else the usual one.
+func wanted(t *testing.T, variable string, usual int) int {
+	t.Helper()
+	text := os.Getenv(variable)
+	if text == "" {
+		return usual
+	}
+	number, err := strconv.Atoi(text)
+	if err != nil || number < 1 {
+		t.Fatalf("%s is %q, want a number", variable, text)
+	}
+	return number
+}
+
 // replayed is the seed of one program to be played alone, as a failure names it.
 var replayed = flag.Uint64("replay", 0, "play the program with this seed alone")
 
 func sound(source string) string { return source }
-
-func stepsWanted(t *testing.T) int {
-	t.Helper()
-	text := os.Getenv("AGENDA_STEPS")
-	if text == "" {
-		return stepsOnRedis
-	}
-	steps, err := strconv.Atoi(text)
-	if err != nil || steps < 1 {
-		t.Fatalf("AGENDA_STEPS is %q, want a number of steps", text)
-	}
-	return steps
-}
 
 // Whatever happens in whatever order, Lua does what the model does: a wake-up stands for all that waits, the counts are
 // exact after every step, who is granted, when and in which order is what the limits say, everything ends once and
 // nothing is left.
 func TestAnyProgramIsPlayedAsTheModelSays(t *testing.T) {
 	t.Parallel()
-	steps := stepsWanted(t)
+	steps := wanted(t, "AGENDA_STEPS", stepsOnRedis)
 	for _, engine := range []struct {
 		name  string
 		open  func(testing.TB) *redis.Client

@@ -46,8 +46,12 @@ func (s *Agendas) Identity(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("ask Redis who it is: %w", err)
 	}
-	run, replication := infoField(info, "run_id"), infoField(info, "master_replid")
-	return layout + " server " + run + " " + replication, nil
+	return identityOf(info), nil
+}
+
+// identityOf reads the identity of one server out of its INFO.
+func identityOf(info string) string {
+	return layout + " server " + infoField(info, "run_id") + " " + infoField(info, "master_replid")
 }
 
 // infoField returns a field of the reply to INFO; empty when there is none.

@@ -49,6 +49,18 @@ func TestAGrantKnowsItsSlot(t *testing.T) {
 			w.accept(agenda.Entry{})
 			w.serve()
 		}, then: func(w *world) { w.change(agenda.Settings{MaxDefer: time.Hour}) }, late: 34 * time.Second},
+		"it expires while its user begins again": {
+			settings: agenda.Settings{Plan: throttle.Plan{
+				Rules: []throttle.Rule{{Max: 1, Per: 2 * time.Second}}, Spread: 30 * time.Minute,
+				Closed: night(time.Second, 20*time.Minute),
+			}},
+			do: func(w *world) {
+				w.rush(1)
+				w.accept(agenda.Entry{ExpiresAt: start.Add(25 * time.Minute)}) // so it may go from 24m on
+				w.advance(24*time.Minute - 2*time.Second)
+			},
+			late: 34 * time.Second,
+		},
 		"a limit that was raised": {
 			settings: agenda.Settings{Plan: throttle.Plan{Rules: []throttle.Rule{{Max: 1, Per: time.Hour}}}},
 			do:       rush,

@@ -92,12 +92,12 @@ local function open(plan, at, expires)
   return at
 end
 
--- opened returns what free returned, moved out of the closed intervals for what expires at plan.expires. When these decide, the number is -1 - that of the
--- rule.
+-- opened returns what free returned, moved out of the closed intervals for what expires at plan.expires. When these
+-- decide, the number is -1 - that of the rule.
 local function opened(plan, at, why, latest)
   local opens = open(plan, at, plan.expires)
   if opens > at then why = -1 - why end
-  return opens, why, open(plan, latest)
+  return opens, why, open(plan, latest, plan.expires)
 end
 
 -- decide returns the earliest moment, not before now, that is open and that every rule allows; what decides it, see

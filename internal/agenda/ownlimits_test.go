@@ -1,0 +1,113 @@
+package agenda_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/throttle"
+	"github.com/pacer-notify/pacer/test/redistest"
+)
+
+// What was granted at once to a user with limits of his own, of which whoever accepted it did not know, is given back
+// and asked for with these. It does not go round for ever.
+func TestOwnLimitsAreAskedFor(t *testing.T) {
+	t.Parallel()
+	client := redistest.Client(t)
+	store := func(personal bool) *agenda.Agendas {
+		settings := agenda.Settings{MaxDefer: 24 * time.Hour}
+		s, err := agenda.New(client, agenda.Config{
+			Partitions: 1, Categories: func() []string { return []string{"chat"} },
+			Personal: func(string) bool { return personal },
+			Settings: func(userID, _ string) agenda.Settings {
+				if userID != "" && personal {
+					settings.Plan.Rules = []throttle.Rule{{Max: 1, Per: time.Hour}}
+				}
+				return settings
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	knows, doesNot := store(true), store(false)
+	for _, id := range []string{"n1", "n2"} {
+		entry := agenda.Entry{ID: id, UserID: "ada", Category: "chat", Priority: notification.PriorityNormal}
+		if _, err := doesNot.Accept(t.Context(), 0, []agenda.Entry{entry}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	serve := func(r dispatch.TakeRequest) dispatch.TakeResult {
+		t.Helper()
+		reply, err := knows.Take(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return reply
+	}
+	if reply := serve(dispatch.TakeRequest{ID: "w.1", Capacity: 8, Pull: 8}); len(reply.Served)+len(reply.Pulled) > 0 {
+		t.Fatalf("granted without own limits: %+v", reply)
+	}
+	again := serve(dispatch.TakeRequest{ID: "w.2", Capacity: 8, Pull: 8})
+	if len(again.Served) > 0 || len(again.Pulled) != 1 {
+		t.Fatalf("then it is not asked for: %+v", again)
+	}
+	taken := serve(dispatch.TakeRequest{ID: "w.3", Capacity: 8, Wakeups: again.Pulled}).Results[0]
+	if len(taken.Grants) != 1 || taken.Grants[0].Notification.ID != "n1" {
+		t.Errorf("under own limits of one an hour: %+v", taken)
+	}
+}
+
+// Users of one batch may have limits of their own: each deferral is told with the rule of its own user.
+func TestDeferralsOfABatchNameEachUsersRule(t *testing.T) {
+	t.Parallel()
+	told := map[string]int{}
+	store, err := agenda.New(redistest.Client(t), agenda.Config{
+		Partitions: 1, Categories: func() []string { return []string{"chat"} },
+		Personal: func(userID string) bool { return userID == "ben" },
+		Settings: func(userID, _ string) agenda.Settings {
+			rule := throttle.Rule{Max: 1, Per: time.Hour}
+			if userID == "ben" {
+				rule.Per = 2 * time.Hour
+			}
+			return agenda.Settings{MaxDefer: 24 * time.Hour, Plan: throttle.Plan{Rules: []throttle.Rule{rule}}}
+		},
+		Deferred: func(category, rule string, n int) { told[category+": "+rule] += n },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	acceptForBoth := func(suffix string) {
+		t.Helper()
+		var entries []agenda.Entry
+		for _, user := range []string{"ada", "ben"} {
+			entries = append(entries, agenda.Entry{
+				ID: user + suffix, UserID: user, Category: "chat", Priority: notification.PriorityNormal,
+			})
+		}
+		if _, err := store.Accept(t.Context(), 0, entries); err != nil {
+			t.Fatal(err)
+		}
+	}
+	acceptForBoth("-1")
+	acceptForBoth("-2")
+	reply, err := store.Take(t.Context(), dispatch.TakeRequest{ID: "w.1", Capacity: 8, Pull: 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := dispatch.TakeRequest{ID: "w.2", Capacity: 8, Wakeups: reply.Pulled}
+	if _, err := store.Take(t.Context(), request); err != nil {
+		t.Fatal(err)
+	}
+	clear(told)
+	acceptForBoth("-3")
+	want := map[string]int{"chat: limit 1/1h": 1, "chat: limit 1/2h": 1}
+	if diff := cmp.Diff(want, told); diff != "" {
+		t.Errorf("deferrals told (-want +got):\n%s", diff)
+	}
+}
