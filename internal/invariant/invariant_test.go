@@ -31,11 +31,12 @@ func (r *store) Admissions(context.Context, throttle.Micros, throttle.Micros,
 // Open implements [invariant.Source].
 func (r *store) Open(context.Context, time.Time) ([]invariant.Open, error) { return r.open, r.away }
 
-// admit adds admissions of ada in chat, each so long after now.
+// admit adds admissions of ada in chat, each so long after the same moment, which is now.
 func (r *store) admit(after ...time.Duration) {
+	now := throttle.MicrosOf(time.Now())
 	for i, d := range after {
 		r.admissions = append(r.admissions, invariant.Admission{
-			ID: string(rune('a' + i)), UserID: "ada", Category: "chat", At: throttle.MicrosOf(time.Now().Add(d)),
+			ID: string(rune('a' + i)), UserID: "ada", Category: "chat", At: now + throttle.Micros(d.Microseconds()),
 			Priority: notification.PriorityNormal,
 		})
 	}
@@ -105,7 +106,7 @@ func TestViolations(t *testing.T) {
 			limits: limitsOf(throttle.Rolling, two), at: []time.Duration{s, 2 * s, 11 * s, 12 * s}, want: 0,
 		},
 		"a microsecond early": {
-			limits: limitsOf(throttle.Rolling, two), at: []time.Duration{s, 2 * s, 11*s - 10*time.Microsecond}, want: 1,
+			limits: limitsOf(throttle.Rolling, two), at: []time.Duration{s, 2 * s, 11*s - time.Microsecond}, want: 1,
 		},
 		"each after the second": {
 			limits: limitsOf(throttle.Rolling, two), at: []time.Duration{s, 2 * s, 3 * s, 4 * s}, want: 2,

@@ -20,7 +20,7 @@ func periodOf(t *testing.T) func(invariant.Admission, throttle.Period) throttle.
 			t.Error(err)
 			return throttle.Interval{}
 		}
-		bounds := calendar.Period(p).Bounds(m.At, zone, 1)
+		bounds := calendar.Bounds(p, m.At, zone, 1)
 		return throttle.Interval{From: bounds[0], Until: bounds[1]}
 	}
 }
@@ -108,5 +108,38 @@ func TestCalendarLimits(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// Two at one moment, in zones where it is of different days, are allowed in the one order that keeps both days' limits;
+// with one more there is no such order.
+func TestOneMomentOfTwoDays(t *testing.T) {
+	t.Parallel()
+	moment := time.Date(2026, 10, 20, 18, 15, 0, 0, time.UTC) // midnight in Kathmandu, the same day as before in Havana
+	admission := func(id, zone string, at time.Time) invariant.Admission {
+		return invariant.Admission{
+			ID: id, UserID: "ada", Category: "chat", At: throttle.MicrosOf(at), Zone: zone,
+			Priority: notification.PriorityNormal,
+		}
+	}
+	source := &store{admissions: []invariant.Admission{
+		admission("a", "America/Havana", moment.Add(-time.Minute)),
+		admission("b", "Asia/Kathmandu", moment), // the checker has it before c, which leaves c no room
+		admission("c", "America/Havana", moment),
+	}}
+	check := func() (violations int64, log string) {
+		result, log := round(t, source, func(cfg *invariant.Config) {
+			cfg.Now = func() time.Time { return moment.Add(-time.Hour) }
+			cfg.Behind = time.Since(moment.Add(time.Hour))
+			cfg.Period = periodOf(t)
+		}, limitsOf(throttle.Rolling, twoPer(throttle.Day, throttle.KindLimit)))
+		return result.Violations, log
+	}
+	if violations, log := check(); violations != 0 {
+		t.Errorf("%d violations, though c may have been before b: %s", violations, log)
+	}
+	source.admissions = append(source.admissions, admission("d", "America/Havana", moment))
+	if violations, log := check(); violations != 1 {
+		t.Errorf("%d violations, want 1: with d there is one too many in Havana: %s", violations, log)
 	}
 }

@@ -114,7 +114,7 @@ var places = sync.OnceValue(func() map[string]place {
 			of.nights = append(of.nights, closed)
 		}
 		for i, n := range []int{500, 80, 20} {
-			of.boundaries[i] = calendar.Period(i+1).Bounds(begin, zone, n)
+			of.boundaries[i] = calendar.Bounds(throttle.Period(i+1), begin, zone, n)
 		}
 		all[name] = of
 	}

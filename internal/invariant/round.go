@@ -54,73 +54,160 @@ func counts(rule throttle.Rule, m Admission) bool {
 	return rule.Channels == "" || m.Channel != "" && rule.CountsOn(m.Channel)
 }
 
+// history goes through the admissions of one user.
+type history struct {
+	*round
+	// since is the moment after which the user's admissions were allowed by the preferences of today. Before, only caps
+	// are checked.
+	since throttle.Micros
+	// limits are those of each category.
+	limits map[string]Limits
+}
+
+// of begins with a user, who has these admissions.
+func (r *round) of(userID string, admissions []Admission) *history {
+	h := &history{round: r, since: r.wishesSince(userID), limits: map[string]Limits{}}
+	for _, m := range admissions {
+		if _, known := h.limits[m.Category]; !known {
+			h.limits[m.Category] = r.cfg.Limits(userID, m.Category)
+		}
+	}
+	return h
+}
+
 // findViolations goes through one user's admissions, oldest first. It returns those of the round that some rule or the
-// hours did not allow.
+// hours did not allow. Nobody can tell which of several at one moment was first: they are allowed if they are in some
+// order.
 func (r *round) findViolations(admissions []Admission) []violation {
 	user := admissions[0].UserID
-	since := r.wishesSince(user)
-	before := past{
-		all:      make([]admitted, 0, len(admissions)),
-		category: map[string][]admitted{}, limited: map[string][]admitted{}, caps: map[string][]admitted{},
-	}
+	h := r.of(user, admissions)
+	before := h.pastOf(nil)
 	var found []violation
-	for _, m := range admissions {
-		limits := r.cfg.Limits(m.UserID, m.Category)
-		bypasses := m.Priority.AtLeast(limits.BypassFrom)
-		if m.At > r.after && m.At <= r.until && r.checks(m) && !bypasses {
-			if v, exceeded := r.exceeded(m, limits.Plan, before, m.At > since); exceeded {
-				found = append(found, v)
-			}
+	for at := 0; at < len(admissions); {
+		group := ofOneMoment(admissions[at:])
+		violations := h.inThisOrder(group, &before)
+		if len(violations) > 0 && len(group) > 1 {
+			before = h.pastOf(admissions[:at])
+			violations = h.inThisOrder(h.easiest(group, admissions[:at]), &before)
 		}
-		before.add(m, limits.Plan, bypasses, m.At > since, r.decidedByThese(m))
+		found = append(found, violations...)
+		at += len(group)
 	}
-	if len(found) > 0 && (r.versionNow() != r.version || r.wishesSince(user) != since) {
+	h.noteUnchecked(admissions)
+	if len(found) > 0 && (r.versionNow() != r.version || r.wishesSince(user) != h.since) {
 		r.unchecked[unchecked{why: changedMeanwhile}] += len(found)
 		return nil
 	}
 	return found
 }
 
+// ofOneMoment are the first of some admissions that came at one moment.
+func ofOneMoment(admissions []Admission) []Admission {
+	n := 1
+	for n < len(admissions) && admissions[n].At == admissions[0].At {
+		n++
+	}
+	return admissions[:n]
+}
+
+// inThisOrder returns which of the next admissions some rule or the hours did not allow, and adds them to those before.
+func (h *history) inThisOrder(next []Admission, before *past) (found []violation) {
+	for _, m := range next {
+		if v, exceeded := h.exceeded(m, *before); exceeded {
+			found = append(found, v)
+		}
+		h.add(before, m)
+	}
+	return found
+}
+
+// easiest puts admissions of one moment into an order in which all are allowed, if there is one. Whoever is allowed
+// after all others may have been the last: that only makes it easier for them.
+func (h *history) easiest(group, earlier []Admission) []Admission {
+	left, order, violations := slices.Clone(group), slices.Clone(group), 0
+	for n := len(left) - 1; n >= 0; n-- {
+		last := h.mayBeLast(left, earlier)
+		if last < 0 {
+			if violations++; violations > named { // it takes as long as the square of what is left
+				copy(order, left)
+				break
+			}
+			last = n // a violation; others do not suffer from it
+		}
+		order[n] = left[last]
+		left = slices.Delete(left, last, last+1)
+	}
+	return order
+}
+
+// mayBeLast is the place of one that is allowed after all others and those that came earlier; -1 for none.
+func (h *history) mayBeLast(group, earlier []Admission) int {
+	for i, m := range group {
+		if _, exceeded := h.exceeded(m, h.pastOf(slices.Concat(earlier, group[:i], group[i+1:]))); !exceeded {
+			return i
+		}
+	}
+	return -1
+}
+
+// pastOf are some admissions, oldest first.
+func (h *history) pastOf(admissions []Admission) past {
+	p := past{
+		all:      make([]admitted, 0, len(admissions)),
+		category: map[string][]admitted{}, limited: map[string][]admitted{}, caps: map[string][]admitted{},
+	}
+	for _, m := range admissions {
+		h.add(&p, m)
+	}
+	return p
+}
+
+// isOfRound tells whether this round is to check an admission, if it can.
+func (h *history) isOfRound(m Admission) bool {
+	return m.At > h.after && m.At <= h.until && !h.bypasses(m)
+}
+
+func (h *history) bypasses(m Admission) bool {
+	return m.Priority.AtLeast(h.limits[m.Category].BypassFrom)
+}
+
 // add adds the latest admission. A user's own limits count what was admitted since they are in force, and nobody can
 // tell how far back the limits before them remembered; likewise a category may have joined a cap with the policy.
-func (p *past) add(m Admission, plan throttle.Plan, bypasses, wishesKnown, policyKnown bool) {
+func (h *history) add(p *past, m Admission) {
 	one := admitted{m.At, m.Version}
 	p.all = append(p.all, one)
-	if wishesKnown {
+	if m.At > h.since {
 		p.category[m.Category] = append(p.category[m.Category], one)
-		if !bypasses {
+		if !h.bypasses(m) {
 			p.limited[m.Category] = append(p.limited[m.Category], one)
 		}
 	}
-	for _, rules := range plan.NamedCaps() {
-		if policyKnown && counts(rules[0], m) {
+	for _, rules := range h.limits[m.Category].Plan.NamedCaps() {
+		if h.decidedByThese(m) && counts(rules[0], m) {
 			p.caps[rules[0].Cap] = append(p.caps[rules[0].Cap], one)
 		}
 	}
 }
 
-// exceeded tells whether some rule or the hours did not allow an admission, given those before it. wishesKnown says
-// that the user's preferences were those of today.
-func (r *round) exceeded(m Admission, plan throttle.Plan, before past, wishesKnown bool) (violation, bool) {
-	switch {
-	case !wishesKnown:
-		r.unchecked[unchecked{why: changedWishes}]++
-	case r.cleared[m.UserID]:
-		r.unchecked[unchecked{why: clearedWindows}]++
+// exceeded tells whether some rule or the hours did not allow an admission of the round, given those before it.
+func (h *history) exceeded(m Admission, before past) (violation, bool) {
+	if !h.isOfRound(m) || !h.decidedByThese(m) {
+		return violation{}, false
 	}
+	plan, wishesKnown := h.limits[m.Category].Plan, m.At > h.since
 	for _, rule := range plan.Rules {
-		ofUser := rule.Kind == throttle.KindLimit || rule.Kind == throttle.KindGap || rule.Period > 0 && m.Zone == ""
-		if r.cleared[m.UserID] || ofUser && !wishesKnown {
+		byUser := rule.Kind == throttle.KindLimit || rule.Kind == throttle.KindGap || rule.Period > 0 && m.Zone == ""
+		if h.cleared[m.UserID] || byUser && !wishesKnown {
 			continue
 		}
-		if frees := r.frees(m, rule, plan.Algorithm, before); frees > m.At {
+		if frees := h.frees(m, rule, plan.Algorithm, before); frees > m.At {
 			return violation{m, rule.String(), frees.Sub(m.At)}, true
 		}
 	}
 	if !wishesKnown {
 		return violation{}, false
 	}
-	return r.inClosedHours(m)
+	return h.inClosedHours(m)
 }
 
 // frees is when a rule first allows an admission: when enough of those before it, of its category or, for a cap, of all
@@ -183,13 +270,19 @@ const (
 	changedMeanwhile = "policy or preferences changed while they were checked"
 )
 
-// checks tells whether the limits are those that an admission was decided under. Others are counted.
-func (r *round) checks(m Admission) bool {
-	if !r.decidedByThese(m) {
-		r.unchecked[unchecked{otherPolicy, cmp.Or(m.Version, "unknown")}]++
-		return false
+// noteUnchecked counts the admissions of the round that can't be checked, or not in all.
+func (h *history) noteUnchecked(admissions []Admission) {
+	for _, m := range admissions {
+		switch {
+		case !h.isOfRound(m):
+		case !h.decidedByThese(m):
+			h.unchecked[unchecked{otherPolicy, cmp.Or(m.Version, "unknown")}]++
+		case m.At <= h.since:
+			h.unchecked[unchecked{why: changedWishes}]++
+		case h.cleared[m.UserID]:
+			h.unchecked[unchecked{why: clearedWindows}]++
+		}
 	}
-	return true
 }
 
 // decidedByThese tells whether the limits are those that an admission was decided under.
