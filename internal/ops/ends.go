@@ -80,7 +80,7 @@ func mostFrequent(counts map[endKey]int64, n int) []stats.EndReason {
 // endsTrend computes from one snapshot to the next what ended undelivered within the last hour.
 type endsTrend struct {
 	began  time.Time
-	before map[string]map[endKey]int64 // by process; those of the agendas by ""
+	before map[string]map[endKey]int64 // by process, when it was listed last; those of the agendas by ""
 	totals *stats.Totals
 	steps  []endsStepped
 }
@@ -92,8 +92,8 @@ type endsStepped struct {
 	reasons         map[endKey]int64
 }
 
-// follow fills in what ended.
-func (t *endsTrend) follow(s *Snapshot) {
+// follow fills in what ended. Of the processes that have begun since the snapshot before, all that they counted is new.
+func (t *endsTrend) follow(s *Snapshot, began map[string]bool) {
 	if t.began.IsZero() {
 		t.began = s.At
 	}
@@ -108,24 +108,24 @@ func (t *endsTrend) follow(s *Snapshot) {
 		now.failed += max(0, s.Totals.Failed-t.totals.Failed)
 		now.expired += max(0, s.Totals.Expired-t.totals.Expired)
 	}
-	seen := map[string]map[endKey]int64{"": t.added(now, "", s.Reasons)}
+	t.before[""] = t.added(now, "", s.Reasons, false)
 	for _, p := range s.Processes {
-		seen[p.ID] = t.added(now, p.ID, p.ends)
+		t.before[p.ID] = t.added(now, p.ID, p.ends, began[p.ID])
 	}
 	totals := s.Totals
-	t.before, t.totals = seen, &totals
+	t.totals = &totals
 	s.Ended = t.sum()
 }
 
-// added adds to a step what a source has counted since the snapshot before, and returns its counts. One that was not
-// there before has counted nothing since.
-func (t *endsTrend) added(to *endsStepped, source string, ends []stats.EndReason) map[endKey]int64 {
+// added adds to a step what a source has counted since the snapshot before, and returns its counts. Of one that was not
+// there before, nothing is known to be new, unless it has begun since.
+func (t *endsTrend) added(to *endsStepped, source string, ends []stats.EndReason, began bool) map[endKey]int64 {
 	before, known := t.before[source]
 	counts := map[endKey]int64{}
 	for _, e := range ends {
 		key := endKey{e.Status, e.Reason}
 		counts[key] = e.Count
-		if known {
+		if known || began {
 			to.reasons[key] += max(0, e.Count-before[key])
 		}
 	}

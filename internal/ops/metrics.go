@@ -266,7 +266,7 @@ func NewGaugeCollector(read func(context.Context) (Gauges, error)) prometheus.Co
 		up:          gauge("pacer_store_up", "1 for each store that this process reaches, 0 for one that does not respond.", "store"),
 		ends: gauge("pacer_ends_total", "Notifications of the deployment that ended undelivered although no attempt "+
 			"failed for good, by reason.", "reason"),
-		inFlight: gauge("pacer_in_flight", "Deliveries under way in this process."),
+		inFlight: gauge("pacer_in_flight", "Deliveries under way in this process, until their providers have answered."),
 		concurrency: gauge("pacer_concurrency",
 			"Deliveries that may be under way in this process; 0 without the worker role."),
 	}

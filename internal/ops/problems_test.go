@@ -265,6 +265,39 @@ func TestALimitOfAChannelThatIsUsedUpIsNamed(t *testing.T) {
 	}
 }
 
+// The first that a process ends are counted, too, though it had ended them when it was first listed. Those of one that
+// began long before are not: it may have ended them at any time.
+func TestEndsOfANewProcessAreTold(t *testing.T) {
+	t.Parallel()
+	look := func(second int, failed int64, listed ...ops.Process) ops.Snapshot {
+		return ops.Snapshot{
+			At:     at.Add(time.Duration(second) * time.Second),
+			Counts: stats.Counts{Totals: stats.Totals{Failed: failed}}, Processes: listed,
+		}
+	}
+	process := func(since time.Time, reason string) ops.Process {
+		return ops.NewProcess(stats.Process{ID: reason, Since: since}, ops.Report{
+			Ends:     []stats.EndReason{{Status: "failed", Reason: reason, Count: 1}},
+			Lateness: []uint64{1},
+		})
+	}
+	began, away := process(at.Add(-time.Second), "target_gone: 410"), process(at.Add(-time.Hour), "permanent: 400")
+	got := looks(t, look(0, 0), look(5, 1, began, away), look(10, 1, began, away))
+	want := ops.Ended{Since: at, Failed: 1, Reasons: []stats.EndReason{
+		{Status: "failed", Reason: "target_gone: 410", Count: 1},
+	}}
+	if diff := cmp.Diff(want, got.Ended); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if got.Lateness.P99 == 0 {
+		t.Error("the lateness of the process that began is not counted")
+	}
+	got = looks(t, look(0, 0), look(5, 1, began), look(10, 1), look(15, 1, began))
+	if diff := cmp.Diff(want, got.Ended); diff != "" {
+		t.Errorf("a process that was not listed for a moment counts again (-want +got):\n%s", diff)
+	}
+}
+
 // What ended undelivered is counted with its reasons from the first look on: what the agendas decided, and what
 // processes did.
 func TestWhatEndedIsToldWithItsReasons(t *testing.T) {

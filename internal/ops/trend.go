@@ -6,18 +6,26 @@ import (
 	"time"
 )
 
-// trendWindow is the time over which lateness and pulls per delivery are computed.
-const trendWindow = time.Minute
+const (
+	// trendWindow is the time over which lateness and pulls per delivery are computed.
+	trendWindow = time.Minute
+	// listedAfter is how long after it began a process is listed at the latest.
+	listedAfter = 5 * time.Second
+	// missedFor is how long the counts of a process that is not listed are kept, in case it comes back.
+	missedFor = time.Hour
+)
 
 // trend computes what needs more than one snapshot.
 type trend struct {
 	before *Snapshot
-	// seen has the counts of each process at the snapshot before, steps what each snapshot of the window added.
-	seen  map[string][]uint64
-	steps []step
-	ends  endsTrend
-	still stillness
-	crowd crowding
+	// listed is when each process was listed last, seen what it had counted then. Steps are what each snapshot of the
+	// window added.
+	listed map[string]time.Time
+	seen   map[string][]uint64
+	steps  []step
+	ends   endsTrend
+	still  stillness
+	crowd  crowding
 }
 
 // step is what was counted between two snapshots.
@@ -30,17 +38,22 @@ type step struct {
 // follow fills in a snapshot's rates, lateness and pulls per delivery.
 func (t *trend) follow(s *Snapshot) {
 	now := step{at: s.At, lateness: make([]uint64, len(latenessBuckets)+1)}
-	seen := map[string][]uint64{}
+	if t.listed == nil {
+		t.listed, t.seen, t.ends.before = map[string]time.Time{}, map[string][]uint64{}, map[string]map[endKey]int64{}
+	}
+	began := map[string]bool{}
 	for _, p := range s.Processes {
-		seen[p.ID] = p.lateness
 		before, known := t.seen[p.ID]
-		for i := range min(len(p.lateness), len(now.lateness)) {
-			if known && i < len(before) && p.lateness[i] >= before[i] {
+		if began[p.ID] = !known && t.beganSince(p); began[p.ID] {
+			before = make([]uint64, len(p.lateness))
+		}
+		t.listed[p.ID], t.seen[p.ID] = s.At, p.lateness
+		for i := range min(len(p.lateness), len(now.lateness), len(before)) {
+			if p.lateness[i] >= before[i] {
 				now.lateness[i] += p.lateness[i] - before[i]
 			}
 		}
 	}
-	t.seen = seen
 	if t.before != nil {
 		seconds := s.At.Sub(t.before.At).Seconds()
 		rate := func(now, before int64) float64 { return math.Max(0, float64(now-before)/math.Max(seconds, 1e-3)) }
@@ -52,14 +65,32 @@ func (t *trend) follow(s *Snapshot) {
 		// A rebuild counts anew, and may have kept less. Then nothing was added.
 		now.pulls, now.delivered = max(0, a.Pulls-b.Pulls), max(0, a.Delivered-b.Delivered)
 	}
+	t.ends.follow(s, began)
+	t.forget(s.At)
 	t.before = s
 	t.steps = append(t.steps, now)
 	for s.At.Sub(t.steps[0].at) > trendWindow {
 		t.steps = t.steps[1:]
 	}
 	t.sum(s)
-	t.ends.follow(s)
 	s.Problems = slices.Concat(problems(s), t.still.follow(s), t.crowd.follow(s))
+}
+
+// forget forgets the processes that have not been listed for long.
+func (t *trend) forget(now time.Time) {
+	for id, at := range t.listed {
+		if now.Sub(at) > missedFor {
+			delete(t.listed, id)
+			delete(t.seen, id)
+			delete(t.ends.before, id)
+		}
+	}
+}
+
+// beganSince tells whether a process that was never listed has begun since the look before, so that all it has counted
+// is new. Others did not reach Redis until now: nobody knows when they counted what.
+func (t *trend) beganSince(p Process) bool {
+	return t.before != nil && p.Since.After(t.before.At.Add(-listedAfter))
 }
 
 // sum fills in what is computed over the whole window.

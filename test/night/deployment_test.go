@@ -86,6 +86,11 @@ func deploy(t *testing.T, c *night) *deployment {
 		d.calm = d.scrape()
 		return d.calm[`pacer_workers{instance="process-0"}`] == float64(workers)
 	})
+	// What the page counts, it counts from its first figures on. Where a store then goes away, they are old.
+	d.await("the page has figures", func() bool {
+		s := d.snapshot()
+		return s != nil && !s.Stale
+	})
 	return d
 }
 

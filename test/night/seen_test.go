@@ -104,15 +104,6 @@ func (d *deployment) dashboard() []string {
 	return shown
 }
 
-// looked waits until the page has figures, which are old when the trouble comes.
-func (d *deployment) looked() {
-	d.Helper()
-	d.await("the page has figures", func() bool {
-		s := d.snapshot()
-		return s != nil && !s.Stale
-	})
-}
-
 // snapshot is what a page that is opened now gets first; nil when it gets nothing.
 func (d *deployment) snapshot() *ops.Snapshot {
 	d.Helper()

@@ -34,7 +34,6 @@ func redisFrozen() *night {
 		trouble: func(d *deployment) {
 			d.post("n0", "")
 			d.is("n0", "delivered")
-			d.looked()
 			server.Freeze()
 			d.post("n1", "")
 		},
@@ -56,7 +55,6 @@ func redisAway() *night {
 		trouble: func(d *deployment) {
 			d.post("n1", `,"category":"chat"`)
 			d.is("n1", "delivered")
-			d.looked()
 			server.End(syscall.SIGKILL)
 		},
 		user:    "dispatcher: user ada: Redis does not respond: nothing is delivered until it does",
@@ -123,7 +121,6 @@ func postgresSlow() *night {
 		trouble: func(d *deployment) {
 			d.post("n0", "")
 			d.is("n0", "delivered")
-			d.looked()
 			slow := strings.NewReader(`{"type":"latency","stream":"downstream","attributes":{"latency":800}}`)
 			d.calm = d.scrape()
 			if _, err := link.Toxics.AddToxicJson(slow); err != nil {
@@ -171,7 +168,6 @@ func postgresAway() *night {
 		trouble: func(d *deployment) {
 			d.post("n0", "")
 			d.is("n0", "delivered")
-			d.looked()
 			server.End(syscall.SIGQUIT)
 		},
 		user:    "dispatcher: user ada: Postgres does not respond: nothing is delivered until it does",
