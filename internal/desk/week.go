@@ -66,7 +66,7 @@ func weekOf(closed throttle.Closed, at time.Time, zone *time.Location) *Week {
 		zone = time.UTC
 	}
 	w, now := &Week{Zone: zone.String(), Categories: []string{}}, throttle.MicrosOf(at)
-	days := calendar.Day.Bounds(now, zone, weekDays)
+	days := calendar.Bounds(throttle.Day, now, zone, weekDays)
 	for i, begins := range days[:weekDays] {
 		ends := days[i+1]
 		local := begins.Time().In(zone)

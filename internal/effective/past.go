@@ -42,7 +42,7 @@ func (p *Policy) HoursAt(userID, category, zone string, at throttle.Micros) Past
 // PeriodAt gives the day, week or month that a moment is in, in a zone. Without the name of a zone it is the user's.
 func (p *Policy) PeriodAt(userID, zone string, period throttle.Period, at throttle.Micros) throttle.Interval {
 	wish, _ := p.Own.Of(userID)
-	bounds := calendar.Period(period).Bounds(at, p.zoneNamed(zone, wish), 1)
+	bounds := calendar.Bounds(period, at, p.zoneNamed(zone, wish), 1)
 	return throttle.Interval{From: bounds[0], Until: bounds[1]}
 }
 

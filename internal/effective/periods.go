@@ -26,8 +26,8 @@ func (p *periods) in(location *time.Location, now time.Time) throttle.Boundaries
 		return boundaries
 	}
 	for i := range boundaries {
-		period := calendar.Period(i + 1)
-		boundaries[i] = period.Bounds(throttle.MicrosOf(now.Add(-clocksApart)), location, periodsAhead)
+		period := throttle.Period(i + 1)
+		boundaries[i] = calendar.Bounds(period, throttle.MicrosOf(now.Add(-clocksApart)), location, periodsAhead)
 	}
 	p.put(zone, now, boundaries)
 	return boundaries
