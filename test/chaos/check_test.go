@@ -296,7 +296,7 @@ func (w *world) mightGo(e *entry, at throttle.Micros) bool {
 	if e.bypasses() {
 		return true
 	}
-	if w.Night > 0 && w.asleep(e, at, at.Time()) {
+	if w.Night > 0 && w.mayBeAsleep(e, at) {
 		return false
 	}
 	for _, rule := range w.planOf(e.Category, 0).Rules {

@@ -25,6 +25,7 @@ type link struct {
 	cut      error
 	held     []byte // what was written under a verdict of late
 	read     []byte // what has come and was not read yet
+	copying  bool   // rows of a COPY were written last
 	poke     chan struct{}
 	closed   bool
 }
@@ -87,6 +88,7 @@ func executes(messages []byte) bool {
 func (l *link) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	cut, v := l.cut, l.verdict
+	l.copying = len(p) > 0 && (p[0] == 'd' || p[0] == 'c')
 	l.mu.Unlock()
 	if cut != nil {
 		return 0, cut
@@ -262,27 +264,18 @@ const glance = 2 * time.Millisecond
 // lock that the server's own cleaning has.
 const lookAgain = 10 * time.Millisecond
 
+// copyPatience is how long a COPY waits for a lock, on the real clock. The driver has a goroutine of its own read the
+// reply, and waits for that with a mutex, which holds the bubble's clock: the world can't free the lock meanwhile.
+const copyPatience = 3 * time.Second
+
 // receive gives what the server has sent. While it waits for a lock, which another step can free, the world goes on.
 func (l *link) receive() ([]byte, error) {
 	buffer := make([]byte, 16<<10)
 	for {
-		n, blocked := 0, false
-		var err error
 		if l.isClosed() {
 			return nil, net.ErrClosed
 		}
-		l.w.database.outside.do(func() {
-			for {
-				_ = l.real.SetReadDeadline(time.Now().Add(glance)) // a closed one tells when it is read
-				n, err = l.real.Read(buffer)
-				if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
-					return
-				}
-				if blocked = l.isBlocked(); blocked {
-					return
-				}
-			}
-		})
+		n, blocked, err := l.look(buffer)
 		if n > 0 {
 			return buffer[:n], nil
 		}
@@ -290,8 +283,12 @@ func (l *link) receive() ([]byte, error) {
 			return nil, err
 		}
 		l.mu.Lock()
-		deadline := l.deadline
+		deadline, copying := l.deadline, l.copying
 		l.mu.Unlock()
+		if copying {
+			l.closeReal()
+			return nil, errCut
+		}
 		l.w.block(l)
 		if next := time.Now().Add(lookAgain); deadline.IsZero() || next.Before(deadline) {
 			l.pause(next)
@@ -300,6 +297,29 @@ func (l *link) receive() ([]byte, error) {
 			return nil, os.ErrDeadlineExceeded
 		}
 	}
+}
+
+// look waits for what the server sends, and tells whether it waits for a lock instead.
+func (l *link) look(buffer []byte) (n int, blocked bool, err error) {
+	l.mu.Lock()
+	patience := time.Duration(0)
+	if l.copying {
+		patience = copyPatience
+	}
+	l.mu.Unlock()
+	l.w.database.outside.do(func() {
+		for until := time.Now().Add(patience); ; {
+			_ = l.real.SetReadDeadline(time.Now().Add(glance)) // a closed one tells when it is read
+			n, err = l.real.Read(buffer)
+			if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+				return
+			}
+			if blocked = l.isBlocked(); blocked && time.Now().After(until) {
+				return
+			}
+		}
+	})
+	return n, blocked, err
 }
 
 func (l *link) isClosed() bool {

@@ -132,7 +132,10 @@ func (w *world) begin(m move) error {
 		do = func(ctx context.Context, _ *operation) { p.accept(ctx, m.Items) }
 	case "pull", "grab", "serve":
 		name = fmt.Sprintf("%s partition %d", m.Do, m.N)
-		do = func(ctx context.Context, _ *operation) { p.work(ctx, m.N, m.Do) }
+		do = func(ctx context.Context, _ *operation) {
+			p.readHomes(knowsWithin)
+			p.work(ctx, m.N, m.Do)
+		}
 	case "release":
 		name = fmt.Sprintf("release partition %d", m.N)
 		do = func(ctx context.Context, _ *operation) { p.stepper.Release(ctx, m.N) }
@@ -163,18 +166,18 @@ func (w *world) begin(m move) error {
 		do = func(ctx context.Context, _ *operation) { p.prefer(ctx, m.ID, m.Do == "optout") }
 	case "policy":
 		name = "policy " + strconv.Itoa(m.N)
-		do = func(ctx context.Context, _ *operation) { _ = p.adopt(ctx, m.N) } // on an error, slots are kept
+		do = func(ctx context.Context, _ *operation) { p.adopt(ctx, m.N) }
 	case "pause", "resume":
 		name = m.Do + " partition " + strconv.Itoa(m.N)
 		do = func(ctx context.Context, _ *operation) { p.pause(ctx, m.N, m.Do == "pause") }
 	case "follow":
 		do = func(ctx context.Context, _ *operation) {
 			_ = p.follower.Refresh(ctx) // it looks again
-			_ = p.followUsers(ctx)      // likewise
+			p.followUsers(ctx)
 		}
 	case "move":
 		name = fmt.Sprintf("%s moves to %d", m.ID, m.N)
-		do = func(ctx context.Context, _ *operation) { _ = p.move(ctx, m.ID, m.N == 1) } // on an error, slots are kept
+		do = func(ctx context.Context, _ *operation) { p.move(ctx, m.ID, m.N == 1) }
 	default:
 		return fmt.Errorf("unknown move %s", m)
 	}
@@ -289,13 +292,16 @@ func (p *process) prefer(ctx context.Context, user string, out bool) {
 	_ = p.postgres.SetPreferences(ctx, user, &notification.Preferences{OptOutCategories: []string{"chat"}}) // likewise
 }
 
-// adopt has the process know a version of the policy.
-func (p *process) adopt(ctx context.Context, version int) error {
+// adopt has the process know a version of the policy, and look at all users again. What fails is done again in the end,
+// as in a pass of the product's.
+func (p *process) adopt(ctx context.Context, version int) {
 	p.w.mu.Lock()
 	p.w.version = version
-	p.learns(knowledge{version, p.knowledge().away})
+	p.learns(knowledge{version, p.knowledge().away, p.knowledge().read})
 	p.w.mu.Unlock()
-	return p.wakeAll(ctx)
+	for partition := range partitions {
+		_ = p.wakeAll(ctx, partition)
+	}
 }
 
 // pause is what an operator does through a process's ops pages.

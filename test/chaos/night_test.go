@@ -1,7 +1,6 @@
 package chaos_test
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -17,6 +16,8 @@ type knowledge struct {
 	version int // of the policy
 	// away are the users who live in another time zone: there the night comes at another time of the day.
 	away map[string]bool
+	// read is when the process read that.
+	read time.Time
 }
 
 // learned is when a process began to go by something else.
@@ -75,37 +76,6 @@ func (p *process) learns(k knowledge) {
 	p.w.history = append(p.w.history, learned{time.Now(), p.number, k})
 }
 
-// move has a user live elsewhere, or at home again. The process that writes it down knows it at once.
-func (p *process) move(ctx context.Context, user string, away bool) error {
-	p.w.mu.Lock()
-	p.w.away = maps.Clone(p.w.away)
-	p.w.away[user] = away
-	p.w.mu.Unlock()
-	return p.followUsers(ctx)
-}
-
-// followUsers has the process know where the users live, and look at those again who moved.
-func (p *process) followUsers(ctx context.Context) error {
-	p.w.mu.Lock()
-	before, after := p.knowledge(), p.w.away
-	if !maps.Equal(before.away, after) {
-		p.learns(knowledge{before.version, after})
-	}
-	p.w.mu.Unlock()
-	if p.w.mutation == "who moves is not looked at again" {
-		return nil
-	}
-	for _, user := range users {
-		if before.away[user] == after[user] {
-			continue
-		}
-		if _, err := p.agendas.WakePersonal(ctx, p.agendas.PartitionOf(user), user); err != nil {
-			return fmt.Errorf("look at %s again: %w", user, err)
-		}
-	}
-	return nil
-}
-
 // knownDuring gives what any process went by in a time.
 func (w *world) knownDuring(from, until time.Time) []knowledge {
 	w.mu.Lock()
@@ -134,20 +104,32 @@ func (w *world) mostOf(from, until time.Time, most func(version int) int) (best 
 
 // asleep tells whether the night holds a notification at a moment, by all that any process knew since it was granted.
 func (w *world) asleep(e *entry, at throttle.Micros, since time.Time) bool {
-	if e.Priority <= int(exemptFrom) {
-		return false
-	}
 	from := since
 	if at.Time().Before(from) {
 		from = at.Time()
 	}
-	for _, k := range w.knownDuring(from.Add(-time.Second), at.Time().Add(time.Second)) {
-		plan := throttle.Plan{Closed: w.nightOf(e.User, e.Category, k), Spread: w.spread()}.For(e.User)
-		if plan.Closed.Open(at) == at {
-			return false
-		}
+	return !slices.ContainsFunc(w.knownDuring(from.Add(-time.Second), at.Time().Add(time.Second)),
+		func(k knowledge) bool { return !w.isHeld(e, at, k) })
+}
+
+// mayBeAsleep tells whether some process may have taken it that the night holds a notification at a moment.
+func (w *world) mayBeAsleep(e *entry, at throttle.Micros) bool {
+	return slices.ContainsFunc(w.knownDuring(at.Time().Add(-time.Second), at.Time().Add(time.Second)),
+		func(k knowledge) bool { return w.isHeld(e, at, k) })
+}
+
+// isHeld tells whether the night holds a notification at a moment, for who goes by some knowledge. What expires while
+// its user begins again may go sooner.
+func (w *world) isHeld(e *entry, at throttle.Micros, k knowledge) bool {
+	if e.Priority <= int(exemptFrom) {
+		return false
 	}
-	return true
+	expires := throttle.Micros(0)
+	if !e.expiresAt.IsZero() {
+		expires = throttle.MicrosOf(e.expiresAt)
+	}
+	plan := throttle.Plan{Closed: w.nightOf(e.User, e.Category, k), Spread: w.spread()}
+	return plan.Open(e.User, at, expires) > at
 }
 
 func (s setting) spread() time.Duration { return time.Duration(s.Spread) * time.Second }

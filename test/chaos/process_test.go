@@ -18,6 +18,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/preferences"
 	"github.com/pacer-notify/pacer/internal/push"
 	"github.com/pacer-notify/pacer/internal/queue"
 	storepostgres "github.com/pacer-notify/pacer/internal/store/postgres"
@@ -51,6 +52,7 @@ type process struct {
 	sweeper  *dispatch.Sweeper
 	control  control.Store
 	follower *control.Follower
+	homes    *preferences.Follower
 
 	known atomic.Pointer[knowledge]
 	// late is set once a grant came too late: for a while, later ones may come late too.
@@ -75,7 +77,7 @@ const (
 func (w *world) newProcess(number int) (*process, error) {
 	p := &process{w: w, number: number}
 	p.ctx, p.end = context.WithCancel(context.Background())
-	p.learns(knowledge{w.version, w.away})
+	p.learns(knowledge{w.version, w.homes.at(time.Now()), time.Now()})
 	p.client = w.newClient(p)
 	log := slog.New(slog.DiscardHandler)
 	var err error
@@ -102,7 +104,7 @@ func (w *world) newProcess(number int) (*process, error) {
 		push.Registry{notification.ChannelLog: provider{w, p}, pushChannel: provider{w, p}})
 	p.sweeper = dispatch.NewSweeper(p.agendas, time.Second, nil, log)
 	p.follower = control.NewFollower(p.control, p, partitions, log)
-	return p, nil
+	return p, p.followHomes()
 }
 
 // stale is how late a grant is given back; the product's own unless that is switched off.
@@ -283,16 +285,9 @@ func (p *process) close() {
 	_ = p.client.Close() // it never had a connection
 }
 
-// wakeAll has everybody looked at again, as after a change of the policy.
-func (p *process) wakeAll(ctx context.Context) error {
-	for partition := range partitions {
-		err := p.agendas.EachUser(ctx, partition, func(users []string) error {
-			return p.agendas.Wake(ctx, partition,
-				users...)
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+// wakeAll has everybody of a partition looked at again, as after a change of the policy.
+func (p *process) wakeAll(ctx context.Context, partition int) error {
+	return p.agendas.EachUser(ctx, partition, func(users []string) error {
+		return p.agendas.Wake(ctx, partition, users...)
+	})
 }

@@ -98,8 +98,8 @@ func (st *stage) play(set setting, moves source) (p *played, err error) {
 	nextEpoch()
 	w := &world{
 		setting: set, redis: st.redis, ops: map[int]*operation{}, ledger: newLedger(), faults: map[string]int{},
-		shardDown: -1, away: map[string]bool{},
-		paused: map[int]bool{}, mutation: st.mutation, idle: map[string]time.Time{},
+		shardDown: -1,
+		paused:    map[int]bool{}, mutation: st.mutation, idle: map[string]time.Time{},
 	}
 	if set.Durable {
 		w.database = st.database

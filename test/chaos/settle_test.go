@@ -126,12 +126,14 @@ func (w *world) restore() {
 		for _, p := range w.procs {
 			beside := context.WithValue(ctx, opKey{}, (*operation)(nil))
 			if p.knowledge().version != w.version {
-				// When it fails, waiting notifications keep their slots.
-				_ = p.adopt(beside, w.version)
+				p.adopt(beside, w.version)
 			}
-			_ = p.followUsers(beside) // likewise
+			p.followUsers(beside)
 		}
 	})
+	if w.version != 0 {
+		w.unwoken = [partitions]bool{true, true}
+	}
 	for _, partition := range []int{0, 1} {
 		if w.paused[partition] {
 			w.do(p, "resume", func(ctx context.Context) {
@@ -168,6 +170,7 @@ func (w *world) do(p *process, name string, what func(ctx context.Context)) {
 func (w *world) round(round int) error {
 	p := w.procs[round%len(w.procs)]
 	w.recoverTasks()
+	w.lookAgain(p)
 	for _, m := range []string{"follow", "relay", "forward", "sweep"} {
 		if m == "relay" && p.relay == nil || m == "follow" && len(w.paused) == 0 && round%8 > 0 {
 			continue
@@ -190,6 +193,21 @@ func (w *world) round(round int) error {
 		}
 	}
 	return nil
+}
+
+// lookAgain does what is done until it succeeds after a change, once everybody knows of it: those who moved, or have
+// another policy, are looked at again.
+func (w *world) lookAgain(p *process) {
+	if !w.homes.followed() {
+		for _, p := range w.procs {
+			w.do(p, "follow users", func(ctx context.Context) { p.followUsers(ctx) })
+		}
+	}
+	for partition, unwoken := range w.unwoken {
+		if unwoken {
+			w.do(p, "retime", func(ctx context.Context) { w.unwoken[partition] = p.wakeAll(ctx, partition) != nil })
+		}
+	}
 }
 
 // serveAll has all processes ask for what is due in their hands.

@@ -48,6 +48,7 @@ type world struct {
 	database *database // the store's; nil when it is on Redis
 	steps    steps
 	ledger   *ledger
+	homes    homes
 	procs    []*process
 	graves   []*process // what died, and may still wait for something
 	ops      map[int]*operation
@@ -57,15 +58,16 @@ type world struct {
 	// brings back.
 	idle    map[string]time.Time
 	evicted bool
+	// unwoken are the partitions whose users are still to be looked at again after a change of the policy.
+	unwoken [partitions]bool
 
 	mu        sync.Mutex
 	faults    map[string]int
 	lates     []lateCall
 	blocked   []*link
 	told      []string
-	shardDown int             // a partition whose shard of a cluster is away; -1 none
-	version   int             // of the policy, the newest
-	away      map[string]bool // the users who live elsewhere
+	shardDown int // a partition whose shard of a cluster is away; -1 none
+	version   int // of the policy, the newest
 	history   []learned
 	nights    map[bool]throttle.Closed // of those who are away, and of the others
 	worksOut  sync.Once                // for nights
