@@ -77,6 +77,7 @@ accept: check-servers ## run the long end-to-end scenarios against built program
 	go test -count=1 -timeout 30m -v -tags accept ./test/e2e ./test/night
 	go test -count=1 -timeout 30m -v -tags accept -run 'TestListOfAMillion|TestDashboardOfALargeCrowd' \
 		./internal/store/postgres ./internal/app
+	CHATROOM_DAYS=10 go test -count=1 -timeout 30m -v -run TestChatRoomAtNight ./internal/agenda
 
 .PHONY: accept-full
 accept-full: check-servers ## the same, with ten days of the chat room instead of one (25 minutes more)
@@ -147,9 +148,12 @@ responses: ## write the tables of docs/responses.md, from those that the channel
 night: ## write docs/night.md from the table of test/night
 	go test -count=1 -run TestPage ./test/night -update
 
+# The packages that have benchmarks: to build the tests of all would take a minute more.
+BENCHED = $(shell grep -rl '^func Benchmark' --include='*_test.go' client cmd internal test | xargs -n1 dirname | sort -u | sed 's|^|./|')
+
 .PHONY: bench-smoke
 bench-smoke: check-servers ## run every benchmark once and small, to see that it still works
-	go test -run '^$$' -bench . -benchtime 1x $(PKGS)
+	go test -run '^$$' -bench . -benchtime 1x $(BENCHED)
 	go -C bench test -count=1 ./...
 
 .PHONY: lint

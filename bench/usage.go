@@ -23,8 +23,8 @@ type sample struct {
 type usage struct {
 	process, redis, postgres time.Duration // on a core
 	allocations, bytes       float64       // of this process
-	commands                 float64       // of Redis, those of scripts included
-	wal, rows                float64       // of Postgres: bytes of its log; rows inserted, updated and deleted
+	commands, scripts        float64       // of Redis, those of scripts included; and scripts
+	wal, rows, commits       float64       // of Postgres: bytes of its log; rows inserted, updated and deleted; commits
 }
 
 // cpu is the time on a core of all that worked on it.
@@ -35,7 +35,7 @@ func (u usage) since(before usage) usage {
 	return usage{
 		u.process - before.process, u.redis - before.redis, u.postgres - before.postgres,
 		u.allocations - before.allocations, u.bytes - before.bytes, u.commands - before.commands,
-		u.wal - before.wal, u.rows - before.rows,
+		u.scripts - before.scripts, u.wal - before.wal, u.rows - before.rows, u.commits - before.commits,
 	}
 }
 
@@ -48,8 +48,8 @@ func (u usage) plus(other usage) usage {
 func (u usage) each(n int) usage {
 	d, f := time.Duration(max(1, n)), float64(max(1, n))
 	return usage{
-		u.process / d, u.redis / d, u.postgres / d, u.allocations / f, u.bytes / f, u.commands / f, u.wal / f,
-		u.rows / f,
+		u.process / d, u.redis / d, u.postgres / d, u.allocations / f, u.bytes / f, u.commands / f,
+		u.scripts / f, u.wal / f, u.rows / f, u.commits / f,
 	}
 }
 
@@ -57,8 +57,9 @@ func (u usage) each(n int) usage {
 func (u usage) String() string {
 	micros := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
 	return fmt.Sprintf("%.1f µs of CPU (process %.1f, Redis %.1f, Postgres %.1f), %.0f allocations of %.0f B, "+
-		"%.1f commands of Redis, %.0f B of WAL, %.2f rows written", micros(u.cpu()), micros(u.process), micros(u.redis),
-		micros(u.postgres), u.allocations, u.bytes, u.commands, u.wal, u.rows)
+		"%.1f commands of Redis (%.2f scripts), %.0f B of WAL, %.2f rows written, %.2f commits", micros(u.cpu()),
+		micros(u.process), micros(u.redis), micros(u.postgres), u.allocations, u.bytes, u.commands, u.scripts, u.wal,
+		u.rows, u.commits)
 }
 
 // meter measures what is used by this process, and by servers where it has any.
@@ -115,7 +116,8 @@ func (m *meter) read(ctx context.Context) (usage, error) {
 	runtime.ReadMemStats(&memory)
 	u.allocations, u.bytes = float64(memory.Mallocs), float64(memory.TotalAlloc)
 	if m.redis != nil {
-		u.redis, u.commands = m.redis.cpu(ctx), m.redis.commands(ctx)
+		u.redis = m.redis.cpu(ctx)
+		u.commands, u.scripts = m.redis.commands(ctx)
 	}
 	if m.database == nil {
 		return u, nil
@@ -123,15 +125,17 @@ func (m *meter) read(ctx context.Context) (usage, error) {
 	return u, m.readDatabase(ctx, &u)
 }
 
-// writtenSQL returns the process that answers, the bytes of the log, and the rows written in this database. A backend
-// tells of its own rows when it is idle, at most once a second, so what is read here may lack the last few.
+// writtenSQL returns the process that answers, the bytes of the log, and the rows written and the commits in this
+// database. A backend tells of its own rows and commits when it is idle, at most once a second, so what is read here
+// may lack the last few.
 const writtenSQL = `SELECT pg_backend_pid(), (pg_current_wal_insert_lsn() - '0/0')::float8,
-	(SELECT coalesce(sum(n_tup_ins + n_tup_upd + n_tup_del), 0)::float8 FROM pg_stat_user_tables)`
+	(SELECT coalesce(sum(n_tup_ins + n_tup_upd + n_tup_del), 0)::float8 FROM pg_stat_user_tables),
+	(SELECT xact_commit::float8 FROM pg_stat_database WHERE datname = current_database())`
 
 // readDatabase reads what the server of the database used.
 func (m *meter) readDatabase(ctx context.Context, u *usage) error {
 	var backend int
-	if err := m.database.QueryRow(ctx, writtenSQL).Scan(&backend, &u.wal, &u.rows); err != nil {
+	if err := m.database.QueryRow(ctx, writtenSQL).Scan(&backend, &u.wal, &u.rows, &u.commits); err != nil {
 		return fmt.Errorf("ask Postgres what it has written: %w", err)
 	}
 	var err error
@@ -139,15 +143,18 @@ func (m *meter) readDatabase(ctx context.Context, u *usage) error {
 	return err
 }
 
-// commands is how many commands the server has run, those of scripts included.
-func (s *server) commands(ctx context.Context) float64 {
-	var total float64
+// commands is how many commands the server has run, those of scripts included, and how many scripts.
+func (s *server) commands(ctx context.Context) (commands, scripts float64) {
 	for line := range strings.Lines(s.client.Info(ctx, "commandstats").Val()) {
-		_, value, _ := strings.Cut(line, "calls=")
+		name, value, _ := strings.Cut(line, "calls=")
 		var calls float64
-		if _, err := fmt.Sscanf(value, "%g", &calls); err == nil {
-			total += calls
+		if _, err := fmt.Sscanf(value, "%g", &calls); err != nil {
+			continue
+		}
+		commands += calls
+		if strings.HasPrefix(name, "cmdstat_evalsha:") {
+			scripts = calls
 		}
 	}
-	return total
+	return commands, scripts
 }

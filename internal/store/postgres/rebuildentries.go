@@ -1,0 +1,124 @@
+package postgres
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/notification"
+)
+
+// openSQL returns notifications that have not ended, in the order of arrival, behind a place in that order.
+const openSQL = `
+SELECT id, user_id, category, priority, send_at, expires_at, collapse_key, status, not_before, claimed_until,
+	accepted_at, channel
+FROM pacer.notifications
+WHERE ended_at IS NULL AND (accepted_at, id) > ($1, $2) ORDER BY accepted_at, id LIMIT $3`
+
+// open is a notification that has not ended.
+type open struct {
+	agenda.Entry
+	status                 string
+	notBefore, leasedUntil time.Time
+	acceptedAt             time.Time
+	// coming is true for a notification in the outbox: the relay will put it into its backlog.
+	coming bool
+}
+
+// scanOpen reads a row of openSQL.
+func scanOpen(row pgx.CollectableRow) (open, error) {
+	var o open
+	var sendAt, expiresAt, notBefore, leased *time.Time
+	var channel notification.Channel
+	err := row.Scan(&o.ID, &o.UserID, &o.Category, &o.Priority, &sendAt, &expiresAt, &o.CollapseKey, &o.status,
+		&notBefore, &leased,
+		&o.acceptedAt, &channel)
+	o.Payload = agenda.OnChannel(channel)
+	o.SendAt, o.ExpiresAt, o.notBefore, o.leasedUntil = moment(sendAt), moment(expiresAt), moment(notBefore),
+		moment(leased)
+	return o, err
+}
+
+// entry is the notification as its agenda takes it. One that is being sent comes again when the lease of its worker
+// ends. If it has ended by then, the next claim is declined.
+func (o open) entry() agenda.Entry {
+	e := o.Entry
+	switch o.status {
+	case string(notification.StatusSending):
+		e.Retrying, e.SendAt = true, o.leasedUntil.Add(100*time.Millisecond)
+	case string(notification.StatusRetrying):
+		e.Retrying, e.SendAt = true, o.notBefore
+	}
+	return e
+}
+
+// restoreEntries puts notifications that have not ended back into their backlogs, and sets their wake-ups.
+func (r *rebuild) restoreEntries(ctx context.Context) error {
+	at, id := time.Time{}, ""
+	for {
+		rows, err := r.store.pool.Query(ctx, openSQL, at, id, restoreBatch)
+		if err != nil {
+			return describe("read the notifications that have not ended", err)
+		}
+		batch, err := pgx.CollectRows(rows, scanOpen)
+		if err != nil {
+			return describe("read the notifications that have not ended", err)
+		}
+		if err := r.restoreBatch(ctx, batch); err != nil {
+			return err
+		}
+		if len(batch) < restoreBatch {
+			return nil
+		}
+		at, id = batch[len(batch)-1].acceptedAt, batch[len(batch)-1].ID
+	}
+}
+
+func (r *rebuild) restoreBatch(ctx context.Context, batch []open) error {
+	partitions := map[int][]agenda.Entry{}
+	for _, o := range batch {
+		partition := r.store.agendas.PartitionOf(o.UserID)
+		if !r.rebuilds(partition) {
+			continue
+		}
+		e := o.entry()
+		e.Arrival = o.acceptedAt
+		partitions[partition] = append(partitions[partition], e)
+	}
+	for partition, entries := range partitions {
+		entries, err := r.withoutEnded(ctx, partition, entries)
+		if err != nil {
+			return err
+		}
+		r.waiting += len(entries)
+		for part := range slices.Chunk(entries, putBatch) {
+			if _, err := r.store.agendas.RestoreEntries(ctx, r.token, partition, part); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// withoutEnded leaves out notifications that have ended in their agenda while a worker still has a claim. The end is
+// written when the claim is over. Until then the notification must not be granted again.
+func (r *rebuild) withoutEnded(ctx context.Context, partition int, entries []agenda.Entry) ([]agenda.Entry, error) {
+	ids := make([]string, len(entries))
+	for i, e := range entries {
+		ids[i] = e.ID
+	}
+	ended, err := r.store.agendas.HasEnd(ctx, partition, ids)
+	if err != nil {
+		return nil, err
+	}
+	open := entries[:0]
+	for i, e := range entries {
+		if !ended[i] {
+			open = append(open, e)
+		}
+	}
+	return open, nil
+}
