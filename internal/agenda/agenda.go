@@ -102,7 +102,8 @@ type Config struct {
 	// Truce is how long ended leases are left to their holders after a gap between sweeps of more than half of it: in
 	// the gap nobody could settle either. Defaults to 5 s.
 	Truce time.Duration
-	// MaxCrashes is how many leases of a notification may end before it fails. Defaults to 3.
+	// MaxCrashes is how many leases of a notification may end before it fails, unless the store is guarded: then the
+	// guard counts. Defaults to 3.
 	MaxCrashes int
 }
 

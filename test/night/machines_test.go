@@ -133,7 +133,7 @@ func workerStands() *night {
 
 func crashLoop() *night {
 	return &night{
-		title: "A notification ends its workers", happens: "Three workers in a row died while they sent the same notification.",
+		title: "A notification ends its workers", happens: "Three times a worker died while it sent the same notification.",
 		slow: true, processes: []string{"api,ops"},
 		trouble: func(d *deployment) {
 			d.receiver.Follow(hangs)

@@ -31,7 +31,7 @@ if f[2] ~= generation or GUARDED and string.match(EPOCH, '^%d+') ~= ARGV[11] the
 local agenda = open_agenda(user)
 if f[1] == 'q' and f[7] == generation and outcome ~= 'q' and remove_waiting(agenda, id) then
   -- The lease has ended, but there is no newer grant: this late result is still the latest.
-  redis.call('HINCRBY', key, 'x', '-1')
+  if not GUARDED then redis.call('HINCRBY', key, 'x', '-1') end
   redis.call('HDEL', key, 'a')
   wake_for_expiry(agenda, category)
 elseif f[1] ~= 's' then

@@ -7,7 +7,7 @@
 -- ARGV[2]  retention of ended notifications in ms
 -- ARGV[3]  how long after its moment a wake-up counts as missing, in µs
 -- ARGV[4]  how long a process that neither sweeps nor pulls counts as alive, in µs
--- ARGV[5]  crashes after which a notification is given up
+-- ARGV[5]  crashes after which a notification is given up, in a store that is not guarded
 -- ARGV[6]  how many of each to look at: leases, expired ones, wake-ups
 -- ARGV[7]  truce in µs: how long no lease is ended after a time in which nobody could sweep
 --
@@ -18,7 +18,8 @@ local process, retention, grace, presence = ARGV[1], ARGV[2], tonumber(ARGV[3]),
 local max_crashes, limit, truce = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
 local result = { 0, 0, 0, 0, {}, deferrals }
 
--- end_lease puts a notification whose lease has ended back into its backlog, unless it has crashed too often.
+-- end_lease puts a notification whose lease has ended back into its backlog, unless it has crashed too often. In a
+-- guarded store the claims are what tells crashes: a lease ends also when a result could not be told to Redis.
 local function end_lease(id)
   redis.call('ZREM', partition .. 'e', id)
   local key = partition .. 'n:' .. id
@@ -27,7 +28,7 @@ local function end_lease(id)
   result[1] = result[1] + 1
   add_to_history(id, now, 'crashed', digits(now) .. ' the worker did not report in time\t\t' .. f[5] .. ' ' ..
     digits(f[4] - (f[6] or 0)) .. ' ' .. (f[7] or ''))
-  if redis.call('HINCRBY', key, 'x', '1') >= max_crashes then
+  if not GUARDED and redis.call('HINCRBY', key, 'x', '1') >= max_crashes then
     finish(id, f[1], 'F', 'crash_loop', retention)
     return
   end

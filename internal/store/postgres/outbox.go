@@ -268,8 +268,15 @@ func (l *Relay) removed(ctx context.Context, o *outboxed, away *partitionsAway) 
 func (o *outboxed) entry() agenda.Entry {
 	e := entryOf(&o.Notification)
 	e.Arrival = o.CreatedAt
-	if o.retrying {
-		e.Retrying, e.SendAt = true, o.notBefore
+	return retriedAt(e, o.notBefore, o.retrying)
+}
+
+// retriedAt is an entry whose retry is due at a moment, or was; zero for one that was never tried. That moment also
+// counts when its retry was returned untried: it has not been deferred for longer than since then.
+func retriedAt(e agenda.Entry, at time.Time, retrying bool) agenda.Entry {
+	e.Retrying = retrying
+	if at.After(e.SendAt) {
+		e.SendAt = at
 	}
 	return e
 }

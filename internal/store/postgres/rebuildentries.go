@@ -45,14 +45,10 @@ func scanOpen(row pgx.CollectableRow) (open, error) {
 // entry is the notification as its agenda takes it. One that is being sent comes again when the lease of its worker
 // ends. If it has ended by then, the next claim is declined.
 func (o open) entry() agenda.Entry {
-	e := o.Entry
-	switch o.status {
-	case string(notification.StatusSending):
-		e.Retrying, e.SendAt = true, o.leasedUntil.Add(100*time.Millisecond)
-	case string(notification.StatusRetrying):
-		e.Retrying, e.SendAt = true, o.notBefore
+	if o.status == string(notification.StatusSending) {
+		return retriedAt(o.Entry, o.leasedUntil.Add(100*time.Millisecond), true)
 	}
-	return e
+	return retriedAt(o.Entry, o.notBefore, o.status == string(notification.StatusRetrying))
 }
 
 // restoreEntries puts notifications that have not ended back into their backlogs, and sets their wake-ups.

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -13,7 +14,8 @@ import (
 )
 
 // settleSQL writes dispositions, each only under its own claim, and notes the attempts. A retry that would come after
-// the notification's expiry ends it as expired. The statement returns only what it wrote.
+// the notification's expiry ends it as expired. One that is returned keeps the moment of its retry: from then on counts
+// how long it may be deferred. The statement returns only what it wrote.
 const settleSQL = `
 WITH asked AS MATERIALIZED (
 	SELECT a.*, clock_timestamp() AS now, clock_timestamp() + a.retry_us * interval '1 microsecond' AS retry_at
@@ -25,7 +27,9 @@ WITH asked AS MATERIALIZED (
 		status = CASE WHEN a.status = 'retrying' AND n.expires_at <= a.retry_at THEN 'expired' ELSE a.status END,
 		reason = CASE WHEN a.status = 'retrying' AND n.expires_at <= a.retry_at THEN $9 ELSE a.reason END,
 		detail = CASE WHEN a.status = 'retrying' AND n.expires_at <= a.retry_at THEN '' ELSE a.reply END,
-		not_before = CASE WHEN a.status = 'retrying' AND (n.expires_at <= a.retry_at) IS NOT TRUE THEN a.retry_at END,
+		not_before = CASE
+			WHEN a.status = 'waiting' THEN n.not_before
+			WHEN a.status = 'retrying' AND (n.expires_at <= a.retry_at) IS NOT TRUE THEN a.retry_at END,
 		ended_at = CASE
 			WHEN a.status NOT IN ('waiting', 'retrying') OR a.status = 'retrying' AND n.expires_at <= a.retry_at
 			THEN a.now END,
@@ -117,13 +121,17 @@ const extendSQL = `UPDATE pacer.notifications SET claimed_until = clock_timestam
 WHERE id = ANY (ARRAY[$1::text]) AND generation = $2 AND status = 'sending'`
 
 // Extend implements [dispatch.Store]. It extends the lease in the agendas: while that holds, nobody else is granted the
-// notification. Then it extends the claim, which is what counts when Redis is lost meanwhile.
+// notification. It extends the claim, too, which is what counts when Redis is lost meanwhile: at the same time, so that
+// a store that does not respond takes none from the other one.
 func (r *Store) Extend(ctx context.Context, g *dispatch.Grant) error {
-	inRedis := r.agendas.Extend(ctx, g)
+	var inRedis error
+	var other sync.WaitGroup
+	other.Go(func() { inRedis = r.agendas.Extend(ctx, g) })
 	_, err := r.pool.Exec(ctx, extendSQL, g.Notification.ID, g.Claimed, r.cfg.Lease)
 	if err != nil {
 		err = describe("extend the claim of notification "+g.Notification.ID, err)
 	}
+	other.Wait()
 	return errors.Join(inRedis, err)
 }
 
