@@ -1,6 +1,7 @@
 package agenda_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -110,4 +111,82 @@ func TestDeferralsOfABatchNameEachUsersRule(t *testing.T) {
 	if diff := cmp.Diff(want, told); diff != "" {
 		t.Errorf("deferrals told (-want +got):\n%s", diff)
 	}
+}
+
+// The policy would end what a user with settings of his own may get: in a night that is not his, or after a wait that
+// his limits do not ask for. A round that does not know these settings ends nothing.
+func TestOwnSettingsAreAskedForBeforeAnythingEnds(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	night := throttle.Plan{Closed: []throttle.Interval{{
+		From: throttle.MicrosOf(now.Add(-time.Hour)), Until: throttle.MicrosOf(now.Add(time.Hour)),
+	}}}
+	for name, common := range map[string]agenda.Settings{
+		"dropped in the common night": {MaxDefer: 24 * time.Hour, Drops: true, Plan: night},
+		"deferred for too long":       {MaxDefer: time.Minute, Plan: night},
+	} {
+		for _, own := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, own settings %t", name, own), func(t *testing.T) {
+				t.Parallel()
+				serve := newcomerUnder(t, common, own)
+				wakeups := heldOf(t, serve(dispatch.TakeRequest{ID: "w.1", Capacity: 8, Pull: 8}))
+				taken := serve(dispatch.TakeRequest{ID: "w.2", Capacity: 8, Wakeups: wakeups}).Results[0]
+				if granted := len(taken.Grants) == 1; granted != own {
+					t.Errorf("granted %t: %+v", granted, taken)
+				}
+			})
+		}
+	}
+}
+
+// newcomerUnder accepts one notification of a user, as a process does that does not know of own settings, and returns
+// the rounds of one that may know.
+func newcomerUnder(t *testing.T, common agenda.Settings, own bool) func(dispatch.TakeRequest) dispatch.TakeResult {
+	t.Helper()
+	client := redistest.Client(t)
+	store := func(personal bool) *agenda.Agendas {
+		s, err := agenda.New(client, agenda.Config{
+			Partitions: 1, Categories: func() []string { return []string{"promo"} },
+			Personal: func(string) bool { return personal },
+			Settings: func(userID, _ string) agenda.Settings {
+				if userID != "" && personal {
+					return agenda.Settings{MaxDefer: 24 * time.Hour}
+				}
+				return common
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	entry := agenda.Entry{ID: "n1", UserID: "ada", Category: "promo", Priority: notification.PriorityNormal}
+	if _, err := store(false).Accept(t.Context(), 0, []agenda.Entry{entry}); err != nil {
+		t.Fatal(err)
+	}
+	s := store(own)
+	return func(r dispatch.TakeRequest) dispatch.TakeResult {
+		t.Helper()
+		reply, err := s.Take(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return reply
+	}
+}
+
+// heldOf is the wake-up that a round pulled, and that the next one has to ask for, served in the meantime or not.
+func heldOf(t *testing.T, r dispatch.TakeResult) []dispatch.Wakeup {
+	t.Helper()
+	held := r.Pulled
+	for _, served := range r.Served {
+		if served.Held {
+			served.Wakeup.Categories = served.WakeupResult.Categories
+			held = append(held, served.Wakeup)
+		}
+	}
+	if len(held) != 1 {
+		t.Fatalf("want one wake-up that is held: %+v", r)
+	}
+	return held
 }

@@ -47,7 +47,8 @@ func (s *Agendas) AwaitRounds() {
 }
 
 // withoutOwnLimits gives back what the script granted at once to users with limits of their own, which it did not know.
-// It wakes these users, and then their own limits are used.
+// It wakes these users, and then their own limits are used. A wake-up that this process holds already is asked for
+// next.
 func (s *Agendas) withoutOwnLimits(ctx context.Context, result dispatch.TakeResult) dispatch.TakeResult {
 	result.Served = slices.DeleteFunc(result.Served, func(w dispatch.ServedWakeup) bool {
 		if !s.cfg.Personal(w.UserID) {
@@ -60,6 +61,10 @@ func (s *Agendas) withoutOwnLimits(ctx context.Context, result dispatch.TakeResu
 			_, _ = s.Settle(ctx, g, dispatch.Outcome{Disposition: dispatch.Returned, Refund: true})
 		}
 		_, _ = s.WakePersonal(ctx, s.PartitionOf(w.UserID), w.UserID)
+		if w.Held {
+			w.Wakeup.Categories = w.WakeupResult.Categories
+			result.Pulled = append(result.Pulled, w.Wakeup)
+		}
 		return true
 	})
 	return result

@@ -69,6 +69,13 @@ local function read_first(agenda, backlog)
   end
 end
 
+-- may_end tells whether what settings forbid may be ended in this round. One with the common settings does not know
+-- whether the user has others: it ends nothing, and has the worker ask with the user's.
+local function may_end(agenda)
+  if agenda.common then agenda.unsure = true end
+  return budget > 0 and not agenda.unsure
+end
+
 -- expire_overdue ends a notification that can't go within max_defer, since its slot (as text) would be too late.
 local function expire_overdue(agenda, id, slot, category_settings)
   budget = budget - 1
@@ -92,7 +99,7 @@ do
   -- decide_first sets backlog.at, when the first of a backlog may go, and backlog.why, the rule; and backlog.bound, since
   -- when the limits let it go, as they are now and as they were when they blocked it. It ends those that would wait for
   -- too long, and those that are due in quiet hours that end them. What stands behind one that was granted ahead goes no
-  -- sooner than that one. It returns false when the budget is used up.
+  -- sooner than that one. It returns false when it must not end one, or the budget is used up.
   function decide_first(agenda, backlog, category_settings)
     while backlog.first do
       local first, plan = backlog.first, backlog.plan
@@ -109,7 +116,7 @@ do
       local since = math.max(first.arrival + YEAR_2020, first.not_before)
       local overdue = backlog.at - since > category_settings.max_defer
       if not overdue and not is_dropped(backlog, drops) then return true end
-      if budget <= 0 then return false end
+      if not may_end(agenda) then return false end
       if overdue then
         expire_overdue(agenda, first.id, digits(backlog.at), category_settings)
       else
@@ -128,7 +135,7 @@ local function is_before(a, b)
 end
 
 -- next_due returns the backlog whose first goes next: of those that may go now the one with the first place, else the
--- earliest within the horizon. Its second result is true when the budget is used up.
+-- earliest within the horizon. Its second result is true when this can't be told in this round.
 local function next_due(agenda, contenders, request)
   local soonest
   for i = #contenders, 1, -1 do
@@ -232,11 +239,11 @@ do
 end
 
 -- block blocks a backlog until its first may go, and expires the last of it that can't go within max_defer. It returns
--- false when the budget is used up.
+-- false when it must not end them, or the budget is used up.
 local function block(agenda, backlog, category_settings)
   local most = most_before_expiry(backlog.plan, backlog.at, category_settings.max_defer)
   while most > 0 and size_of(backlog) > most do
-    if budget <= 0 then return false end
+    if not may_end(agenda) then return false end
     local last = redis.call('ZRANGE', backlog.key, '-1', '-1')[1]
     expire_overdue(agenda, last, earliest_slot(backlog, backlog.at), category_settings)
   end

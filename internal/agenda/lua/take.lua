@@ -165,7 +165,8 @@ local function categories_of(agenda)
   return names
 end
 
--- grant_all grants what may go now, up to a limit. It returns true when more may go, or when the budget is used up.
+-- grant_all grants what may go now, up to a limit. It returns true when more may go, or when that can't be told in this
+-- round.
 local function grant_all(agenda, request, limit)
   local contenders = {}
   for category, backlog in pairs(agenda.backlogs) do
@@ -188,44 +189,51 @@ local function grant_all(agenda, request, limit)
   return false
 end
 
--- lacks_settings tells whether something waits in a category whose settings were not sent, because it came after the
--- wake-up was pulled. It may be what goes first, so nothing is granted until its settings are known.
-local function lacks_settings(agenda, request)
-  for category in pairs(agenda.backlogs) do
-    if not request.settings[category] then return true end
+local serve
+do
+  -- lacks_settings tells whether something waits in a category whose settings were not sent, because it came after the
+  -- wake-up was pulled. It may be what goes first, so nothing is granted until its settings are known.
+  local function lacks_settings(agenda, request)
+    for category in pairs(agenda.backlogs) do
+      if not request.settings[category] then return true end
+    end
+    return false
   end
-  return false
-end
 
--- serve serves one wake-up.
-local function serve(request, limit)
-  local agenda, place = open_agenda(request.user), reserve()
-  if #deferrals > 0 then deferrals = {} end
-  if agenda.generation ~= request.generation then return put_state(GONE) end
-  agenda.later_due = earliest_later(agenda)
-  if agenda.later_due and agenda.later_due <= now then
-    budget = budget - promote(agenda, budget)
-    agenda.later_due = earliest_later(agenda)
-  end
-  if lacks_settings(agenda, request) then
+  -- ask_again holds a wake-up that the worker shall ask for at once, with all the settings.
+  local function ask_again(agenda, request)
     save_agenda(agenda)
     hold_wakeup(agenda, request.generation, now)
-    return put_held(now, '', 0, categories_of(agenda))
+    put_held(now, '', 0, categories_of(agenda))
   end
-  local more, moment, category, rule = grant_all(agenda, request, limit), nil, nil, nil
-  moment, category, rule, more = update_backlogs(agenda, request, more)
-  reply[place] = request.grants
-  if not moment and not more then
-    finish_wakeup(agenda)
-    return put_state(GONE)
+
+  -- serve serves one wake-up.
+  function serve(request, limit)
+    local agenda, place = open_agenda(request.user), reserve()
+    if #deferrals > 0 then deferrals = {} end
+    if agenda.generation ~= request.generation then return put_state(GONE) end
+    agenda.later_due = earliest_later(agenda)
+    if agenda.later_due and agenda.later_due <= now then
+      budget = budget - promote(agenda, budget)
+      agenda.later_due = earliest_later(agenda)
+    end
+    if lacks_settings(agenda, request) then return ask_again(agenda, request) end
+    local more, moment, category, rule = grant_all(agenda, request, limit), nil, nil, nil
+    if not agenda.unsure then moment, category, rule, more = update_backlogs(agenda, request, more) end
+    reply[place] = request.grants
+    if agenda.unsure then return ask_again(agenda, request) end
+    if not moment and not more then
+      finish_wakeup(agenda)
+      return put_state(GONE)
+    end
+    save_agenda(agenda)
+    if more or moment > now + HOLD then
+      return_to_queue(agenda, more and now or moment)
+      return put_state(more and AGAIN or GONE)
+    end
+    hold_wakeup(agenda, request.generation, moment)
+    put_held(moment, category, rule, categories_of(agenda))
   end
-  save_agenda(agenda)
-  if more or moment > now + HOLD then
-    return_to_queue(agenda, more and now or moment)
-    return put_state(more and AGAIN or GONE)
-  end
-  hold_wakeup(agenda, request.generation, moment)
-  put_held(moment, category, rule, categories_of(agenda))
 end
 
 local left = BUDGET
@@ -255,7 +263,8 @@ local function next_generation()
   return digits(generation)
 end
 
--- may_grant_at_once tells whether the request brought the settings of everything that waits for a user.
+-- may_grant_at_once tells whether the request brought the settings of everything that waits for a user, if the user has
+-- no others: the worker knows, and gives back what was granted to one who has.
 local function may_grant_at_once(agenda)
   if capacity == 0 or agenda.personal or agenda.has_later or next(common) == nil then return false end
   for category in pairs(agenda.backlogs) do
@@ -276,7 +285,7 @@ local function serve_new(agenda, generation, several)
   put(generation)
   has_given = true
   if may_grant_at_once(agenda) then
-    agenda.generation = generation
+    agenda.generation, agenda.common = generation, true
     put(1)
     note_in_round('\nt ' .. generation .. '\t')
     serve_share({ user = agenda.user, generation = generation, settings = common, grants = 0 }, several)
