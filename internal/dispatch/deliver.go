@@ -42,7 +42,7 @@ func (d *Dispatcher) run(ctx context.Context, g *Grant) {
 		d.cfg.Log.WarnContext(ctx, "could not settle a delivery; it is made again when its lease ends, and may arrive twice",
 			"outcome", outcome.Reason, "error", err)
 	case settlement.Stale:
-		d.cfg.Log.WarnContext(ctx, "a delivery ended after its lease, and its notification was granted again meanwhile; the result was discarded",
+		d.cfg.Log.WarnContext(ctx, "a delivery ended after its lease, and its notification was granted again or has ended meanwhile; the result was discarded",
 			"notification_id", g.Notification.ID, "attempt", g.Attempt)
 	case outcome.Disposition == Failed:
 		d.cfg.Observer.Ended(notification.StatusFailed, outcome.Reason)
