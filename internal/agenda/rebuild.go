@@ -224,12 +224,22 @@ type Admission struct {
 	Channel notification.Channel
 }
 
-// RestoreWindow counts admissions of a backlog once more, oldest first.
-func (s *Agendas) RestoreWindow(ctx context.Context, token string, b dispatch.Backlog, admitted []Admission) error {
+// WindowPart is a part of the admissions that count in the windows of a backlog, oldest first.
+type WindowPart struct {
+	Admitted []Admission
+	// Before is how many stand in the parts before this one. More says that another part follows.
+	Before int
+	More   bool
+}
+
+// RestoreWindow counts a part of a backlog's admissions once more. The parts must come in order, one after the other:
+// where a window of a counter begins depends on everything before it. To restore the latest part again changes nothing.
+func (s *Agendas) RestoreWindow(ctx context.Context, token string, b dispatch.Backlog, part WindowPart) error {
 	plan := s.cfg.Settings(b.UserID, b.Category).Plan
-	args := make([]any, 0, 20+len(admitted))
-	args = append(args, token, b.Category, b.UserID, strconv.Itoa(len(admitted)))
-	for _, a := range admitted {
+	args := make([]any, 0, 22+len(part.Admitted))
+	args = append(args, token, b.Category, b.UserID, strconv.Itoa(len(part.Admitted)), strconv.Itoa(part.Before),
+		flag(part.More))
+	for _, a := range part.Admitted {
 		text := strconv.FormatInt(int64(a.At), 10)
 		if len(plan.NamedCaps()) > 0 && a.Channel != "" {
 			text += " " + string(a.Channel)

@@ -123,8 +123,8 @@ func TestTheWorkOfARebuildDoesNotGrow(t *testing.T) {
 			w.workOf("restore", func() { restore(n) }), w.workOf("restore again", func() { restore(0) }),
 			w.workOf("restore window", func() {
 				backlog := dispatch.BacklogOf("ada", "chat", partitions)
-				admitted := []agenda.Admission{{At: throttle.MicrosOf(start)}}
-				if err := store.RestoreWindow(t.Context(), token, backlog, admitted); err != nil {
+				part := agenda.WindowPart{Admitted: []agenda.Admission{{At: throttle.MicrosOf(start)}}}
+				if err := store.RestoreWindow(t.Context(), token, backlog, part); err != nil {
 					t.Fatal(err)
 				}
 			}),

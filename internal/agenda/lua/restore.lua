@@ -5,21 +5,40 @@
 -- ARGV[2]   category
 -- ARGV[3]   user
 -- ARGV[4]   how many admissions
--- ARGV[5…]  their moments in µs, oldest first, and after a space the channel, if a cap needs it; then the plan, see
+-- ARGV[5]   how many of the backlog were restored before these
+-- ARGV[6]   1: more follow
+-- ARGV[7…]  their moments in µs, oldest first, and after a space the channel, if a cap needs it; then the plan, see
 --           read_plan
 --
 -- Result    1
 if redis.call('GET', partition .. 'rebuild') ~= ARGV[1] then
   return redis.error_reply('NOEPOCH the partition is in another rebuild')
 end
-local n = tonumber(ARGV[4])
-local plan = plan_of(5 + n, ARGV[2], ARGV[3])
+local n, before = tonumber(ARGV[4]), tonumber(ARGV[5])
+local plan, first = plan_of(7 + n, ARGV[2], ARGV[3]), tonumber(string.match(ARGV[7], '^%d+'))
+local logs, counts = plan, plan.state_log.max > 0 and plan.algorithm ~= ROLLING
+-- A log takes admissions in any order, and each of them once. Counters do neither. So their latest token tells how many
+-- they have: the same command comes again when its reply was lost.
+if counts then
+  local counted = tonumber(string.match(counting().of(plan).token or '', '^~%d+#(%d+)') or nil)
+  if counted == before + n then return 1 end
+  if counted and counted ~= before then
+    return redis.error_reply('ERR the admissions of ' .. ARGV[2] .. ' are restored out of order')
+  end
+  logs = { state_log = { max = 0 }, cap = plan.cap, cap_log = plan.cap_log, named = plan.named }
+end
 -- The category tells tokens of the same moment apart in the logs of caps: one round grants in several categories at the
 -- same moment.
-local name = redis.sha1hex(ARGV[2])
+local name = string.sub(redis.sha1hex(ARGV[2]), 1, 16)
 for i = 1, n do
-  local at, channel = string.match(ARGV[4 + i], '^(%d+) ?(.*)$')
-  plan.channel = channel ~= '' and channel
-  charge(plan, now, tonumber(at), '~' .. at .. '#' .. i .. string.sub(name, 1, 16))
+  local at, channel = string.match(ARGV[6 + i], '^(%d+) ?(.*)$')
+  local token = '~' .. at .. '#' .. digits(before + i) .. '#' .. name
+  logs.channel, at = channel ~= '' and channel, tonumber(at)
+  if counts then
+    -- All but the last are written as if it was now when the first was made. Otherwise the key would go as soon as all
+    -- that it counts has passed, and those that follow would begin other windows than they did.
+    counting().charge(plan, (i < n or ARGV[6] == '1') and first or now, at, token)
+  end
+  charge(logs, now, at, token)
 end
 return 1

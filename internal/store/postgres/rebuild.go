@@ -10,23 +10,15 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
-	"github.com/pacer-notify/pacer/internal/dispatch"
-	"github.com/pacer-notify/pacer/internal/notification"
-	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
 // rebuildLock is the advisory lock of the process that rebuilds: "rebuild" in ASCII.
 const rebuildLock = 0x72656275696c64
 
-const (
-	// restorers is how many scripts restore windows at once.
-	restorers = 16
-	// restoreBatch is how many open notifications are read at a time.
-	restoreBatch = 2000
-)
+// restoreBatch is how many open notifications are read at a time.
+const restoreBatch = 2000
 
 // rebuildPoll is how often [Relay.Rebuild] looks whether the rebuild of another process has ended.
 const rebuildPoll = 100 * time.Millisecond
@@ -252,55 +244,3 @@ func (r *rebuild) voidClaims(ctx context.Context) error {
 }
 
 func (r *rebuild) rebuilds(partition int) bool { return slices.Contains(r.partitions, partition) }
-
-// windowsSQL returns the admissions that the windows of any backlog may still hold, oldest first.
-const windowsSQL = `
-SELECT user_id, category, admitted_at, channel FROM (
-	SELECT a.user_id, a.category, a.admitted_at, coalesce(n.channel, '') AS channel
-	FROM pacer.attempts a LEFT JOIN pacer.notifications n ON n.id = a.notification_id
-	WHERE a.admitted_at > $1 AND a.counted
-	UNION ALL
-	SELECT user_id, category, admitted_at, channel FROM pacer.notifications
-	WHERE ended_at IS NULL AND status = 'sending' AND admitted_at > $1
-) admitted ORDER BY user_id, category, admitted_at`
-
-// restoreWindows counts the admissions of each backlog again.
-func (r *rebuild) restoreWindows(ctx context.Context) error {
-	now, err := r.store.agendas.Now(ctx)
-	if err != nil {
-		return err
-	}
-	rows, err := r.store.pool.Query(ctx, windowsSQL, now.Add(-r.cfg.Windows()).UnixMicro())
-	if err != nil {
-		return describe("read the admissions", err)
-	}
-	var group errgroup.Group
-	group.SetLimit(restorers)
-	backlog, moments := dispatch.Backlog{}, []agenda.Admission(nil)
-	flush := func() {
-		if of, admitted := backlog, moments; len(admitted) > 0 && r.rebuilds(of.Partition) {
-			r.windows++
-			group.Go(func() error { return r.store.agendas.RestoreWindow(ctx, r.token, of, admitted) })
-		}
-	}
-	var user, category, channel string
-	var at int64
-	_, err = pgx.ForEachRow(rows, []any{&user, &category, &at, &channel}, func() error {
-		if user != backlog.UserID || category != backlog.Category {
-			flush()
-			backlog, moments = dispatch.BacklogOf(user, category, r.store.agendas.Partitions()), nil
-		}
-		// A script takes a few thousand arguments. Only counters hold more admissions, and the newest decide them.
-		moments = append(moments, agenda.Admission{At: throttle.Micros(at), Channel: notification.Channel(channel)})
-		if len(moments) == 5000 {
-			flush()
-			moments = nil
-		}
-		return nil
-	})
-	if err != nil {
-		return describe("read the admissions", err)
-	}
-	flush()
-	return group.Wait()
-}

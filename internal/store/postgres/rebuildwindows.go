@@ -1,0 +1,118 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/throttle"
+)
+
+const (
+	// restorers is how many backlogs have their windows restored at once.
+	restorers = 16
+	// windowPart is how many admissions one script restores at most. Each takes 10 to 20 µs of a processor, under four
+	// limits and three caps 60 µs, and no script may take 10 ms.
+	windowPart = 100
+)
+
+// windowsSQL returns the admissions that the windows of any backlog may still hold, oldest first.
+const windowsSQL = `
+SELECT user_id, category, admitted_at, channel FROM (
+	SELECT a.user_id, a.category, a.admitted_at, coalesce(n.channel, '') AS channel
+	FROM pacer.attempts a LEFT JOIN pacer.notifications n ON n.id = a.notification_id
+	WHERE a.admitted_at > $1 AND a.counted
+	UNION ALL
+	SELECT user_id, category, admitted_at, channel FROM pacer.notifications
+	WHERE ended_at IS NULL AND status = 'sending' AND admitted_at > $1
+) admitted ORDER BY user_id, category, admitted_at`
+
+// restoreWindows counts the admissions of each backlog again.
+func (r *rebuild) restoreWindows(ctx context.Context) error {
+	now, err := r.store.agendas.Now(ctx)
+	if err != nil {
+		return err
+	}
+	rows, err := r.store.pool.Query(ctx, windowsSQL, now.Add(-r.cfg.Windows()).UnixMicro())
+	if err != nil {
+		return describe("read the admissions", err)
+	}
+	w := &windowRestore{rebuild: r}
+	w.group.SetLimit(restorers)
+	var user, category, channel string
+	var at int64
+	_, err = pgx.ForEachRow(rows, []any{&user, &category, &at, &channel}, func() error {
+		if user != w.backlog.UserID || category != w.backlog.Category {
+			w.end(ctx)
+			w.backlog = dispatch.BacklogOf(user, category, r.store.agendas.Partitions())
+		}
+		w.add(ctx, agenda.Admission{At: throttle.Micros(at), Channel: notification.Channel(channel)})
+		return nil
+	})
+	w.end(ctx)
+	restored := w.group.Wait()
+	if err != nil {
+		return describe("read the admissions", err)
+	}
+	return restored
+}
+
+// windowRestore hands the admissions of one backlog after the other over, in parts, while they are read. Each backlog
+// has a goroutine of its own, which restores its parts in order.
+type windowRestore struct {
+	*rebuild
+	group   errgroup.Group
+	backlog dispatch.Backlog
+	part    agenda.WindowPart        // what has been read since the last part that was handed over
+	parts   chan<- agenda.WindowPart // to the backlog's goroutine; nil before its first part
+}
+
+// add takes the next admission of the backlog.
+func (w *windowRestore) add(ctx context.Context, a agenda.Admission) {
+	if len(w.part.Admitted) == windowPart {
+		w.part.More = true
+		w.hand(ctx)
+		w.part = agenda.WindowPart{Before: w.part.Before + windowPart}
+	}
+	w.part.Admitted = append(w.part.Admitted, a)
+}
+
+// hand hands the part over. It waits while so many backlogs are being restored, or the one before this part.
+func (w *windowRestore) hand(ctx context.Context) {
+	if !w.rebuilds(w.backlog.Partition) {
+		return
+	}
+	if w.parts == nil {
+		of, parts := w.backlog, make(chan agenda.WindowPart, 1)
+		w.parts = parts
+		w.windows++
+		w.group.Go(func() error { return w.restoreWindow(ctx, of, parts) })
+	}
+	w.parts <- w.part
+}
+
+// end hands over what is left of the backlog. It leaves no goroutine waiting for more.
+func (w *windowRestore) end(ctx context.Context) {
+	if len(w.part.Admitted) > 0 {
+		w.hand(ctx)
+	}
+	if w.parts != nil {
+		close(w.parts)
+	}
+	w.part, w.parts = agenda.WindowPart{}, nil
+}
+
+// restoreWindow restores the parts of a backlog. After a fault it takes the rest, so that the reader does not wait.
+func (r *rebuild) restoreWindow(ctx context.Context, of dispatch.Backlog, parts <-chan agenda.WindowPart) error {
+	var fault error
+	for part := range parts {
+		if fault == nil {
+			fault = r.store.agendas.RestoreWindow(ctx, r.token, of, part)
+		}
+	}
+	return fault
+}
