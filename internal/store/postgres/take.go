@@ -32,7 +32,9 @@ WITH asked AS MATERIALIZED (
 		admitted_at = a.admitted_at, policy_version = a.policy_version, zone = a.zone,
 		claimed_until = clock_timestamp() + $6::interval, crashes = n.crashes + (n.status = 'sending')::int,
 		deferrals = greatest(n.deferrals, a.deferrals),
-		history = CASE WHEN starts_with(a.history, n.history) THEN a.history ELSE n.history || a.history END
+		history = CASE WHEN starts_with(a.history, n.history) THEN a.history
+			WHEN octet_length(` + earlierHistorySQL + `) <= 8192 THEN ` + earlierHistorySQL + ` || a.history
+			ELSE n.history END
 	FROM asked a
 	WHERE n.id = ANY (ARRAY[a.id]) AND n.status IN ('waiting', 'retrying', 'sending')
 		AND (n.status <> 'sending' OR n.claimed_until < clock_timestamp())
@@ -54,6 +56,11 @@ WITH asked AS MATERIALIZED (
 SELECT n.place, n.generation, n.attempts, n.failures, n.crashes, n.status, n.token, false, false, 0::float8, false,
 	false, false,` + contentColumns + `
 FROM claimed n`
+
+// earlierHistorySQL is that part of a row's history which Redis has forgotten since it was told: whatever stands before
+// the first line that Redis tells now, or all of it. The claim keeps it, to 8 KiB. Redis adds lines behind the others
+// until they are 4 KiB.
+const earlierHistorySQL = `split_part(n.history, split_part(a.history, E'\n', 1), 1)`
 
 // refusedSQL returns, for the claims that claimSQL did not make, what forbade them.
 const refusedSQL = `

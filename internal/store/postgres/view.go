@@ -120,10 +120,19 @@ func (r *Store) place(ctx context.Context, v *row) {
 	}
 	v.Held = state.Held && v.Status == notification.StatusRetrying
 	v.Deferrals = max(v.Deferrals, state.Deferrals)
-	if len(state.Lines) > len(v.history) {
-		v.history = state.Lines
-	}
+	v.history = historyWith(v.history, state.Lines)
 	v.endedAt = state.EndedAt
+}
+
+// historyWith is the history of a row with the lines that Redis tells, as a claim would join them: see
+// earlierHistorySQL.
+func historyWith(kept, told string) string {
+	first, _, _ := strings.Cut(told, "\n")
+	if first == "" {
+		return kept
+	}
+	earlier, _, _ := strings.Cut(kept, first)
+	return earlier + told
 }
 
 // lookup asks Redis for a notification, for as long as a response may wait. It returns nil when Redis says nothing.
