@@ -17,15 +17,14 @@ import (
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
-// late is a hook that holds the first script about a user until another one has run, if one comes: whatever does not
-// wait for the first overtakes it. It notes the most arguments that a script about the user had.
+// late is a hook that holds the script with the oldest admission of a user until another one about the user has run, if
+// one comes: whatever does not wait for it overtakes it. It notes the most arguments that a script had.
 type late struct {
-	user string
-	ran  chan struct{} // gets one for each script after the first, as far as there is room
+	user, oldest string
+	ran          chan struct{} // gets one for each other script, as far as there is room
 
-	mu    sync.Mutex
-	first bool
-	most  int
+	mu   sync.Mutex
+	most int
 }
 
 // DialHook implements [goredis.Hook].
@@ -42,7 +41,10 @@ func (l *late) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook {
 		if !slices.Contains(cmd.Args(), any(l.user)) {
 			return next(ctx, cmd)
 		}
-		if l.begins(len(cmd.Args())) {
+		l.mu.Lock()
+		l.most = max(l.most, len(cmd.Args()))
+		l.mu.Unlock()
+		if slices.Contains(cmd.Args(), any(l.oldest)) {
 			select {
 			case <-l.ran:
 			case <-time.After(100 * time.Millisecond): // none overtakes it
@@ -50,23 +52,15 @@ func (l *late) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook {
 			}
 			return next(ctx, cmd)
 		}
-		defer func() {
+		err := next(ctx, cmd)
+		if err == nil {
 			select {
 			case l.ran <- struct{}{}:
 			default:
 			}
-		}()
-		return next(ctx, cmd)
+		}
+		return err
 	}
-}
-
-// begins notes a script, and tells whether it is the first.
-func (l *late) begins(arguments int) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	first := !l.first
-	l.first, l.most = true, max(l.most, arguments)
-	return first
 }
 
 // A backlog's admissions are restored in their order, a hundred in a script. A category that counts them in
@@ -98,6 +92,10 @@ func TestRebuildRestoresAWindowInOrder(t *testing.T) {
 					ELSE interval '1 hour' - (i - 5000) * interval '1 minute' END) * 1000000)::bigint, 'delivered'
 				FROM generate_series(1, 5003) i`)
 			script := &late{user: "ada", ran: make(chan struct{}, 1)}
+			if err := w.pool.QueryRow(t.Context(), "SELECT min(admitted_at)::text FROM pacer.attempts").
+				Scan(&script.oldest); err != nil {
+				t.Fatal(err)
+			}
 			client.AddHook(script)
 			rebuilt, err := relay.Rebuild(t.Context())
 			if err != nil {
