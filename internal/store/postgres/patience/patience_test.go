@@ -1,0 +1,144 @@
+package patience_test
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pacer-notify/pacer/internal/push/pushtest"
+	"github.com/pacer-notify/pacer/internal/store/postgres/patience"
+	"github.com/pacer-notify/pacer/test/postgrestest"
+)
+
+// rowsSQL returns more than the buffers on the way hold.
+const rowsSQL = "SELECT repeat('x', 1000) FROM generate_series(1, 50000)"
+
+// forever is longer than any of these tests takes.
+const forever = 2 * time.Minute
+
+// connect opens a pool of some connections, which pass through a blackhole and are used as they are.
+func connect(t *testing.T, connections int) (*pgxpool.Pool, *pushtest.Blackhole) {
+	t.Helper()
+	address, err := url.Parse(postgrestest.EmptyURL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	hole := pushtest.NewBlackhole(t, address.Host)
+	address.Host = hole.Address()
+	config, err := pgxpool.ParseConfig(address.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.MaxConns = int32(connections)
+	config.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	open := make([]*pgxpool.Conn, connections)
+	for i := range open {
+		if open[i], err = pool.Acquire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, conn := range open {
+		conn.Release()
+	}
+	return pool, hole
+}
+
+// wantOver fails unless what is asked ends by itself, as one whose time is over.
+func wantOver(t *testing.T, what string, ask func(context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), forever)
+	defer cancel()
+	if err := ask(ctx); !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+		t.Errorf("%s: it ended with %v", what, err)
+	}
+}
+
+// Whatever a swallowed connection is asked ends as one whose time is over.
+func TestNoWaitIsLongerThanThePatience(t *testing.T) {
+	t.Parallel()
+	pool, hole := connect(t, 6)
+	var open [2]*patience.Tx
+	for i := range open {
+		tx, err := patience.New(pool, forever).With(3*time.Second).Begin(t.Context(), pgx.TxOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		open[i] = tx
+	}
+	hole.Swallow()
+	wantOver(t, "Commit", open[0].Commit)
+	wantOver(t, "Rollback", open[1].Rollback)
+	db := patience.New(pool, 100*time.Millisecond)
+	wantOver(t, "Exec", func(ctx context.Context) error { _, err := db.Exec(ctx, "SELECT 1"); return err })
+	wantOver(t, "QueryRow", func(ctx context.Context) error { return db.QueryRow(ctx, "SELECT 1").Scan(new(int)) })
+	wantOver(t, "Query", func(ctx context.Context) error {
+		rows, err := db.Query(ctx, "SELECT 1")
+		if err != nil {
+			return err
+		}
+		rows.Close()
+		return rows.Err()
+	})
+	wantOver(t, "Begin", func(ctx context.Context) error { _, err := db.Begin(ctx, pgx.TxOptions{}); return err })
+}
+
+// Locks are given back also when whoever began the transaction has gone.
+func TestRollbackComesAfterTheContextHasEnded(t *testing.T) {
+	t.Parallel()
+	pool, _ := connect(t, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	err := patience.New(pool, forever).InTx(ctx, pgx.TxOptions{}, func(*patience.Tx) error {
+		cancel()
+		return ctx.Err()
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("the transaction ended with %v", err)
+	}
+	if stat := pool.Stat(); stat.NewConnsCount() != 1 || stat.IdleConns() != 1 {
+		t.Errorf("%d connections were made, %d are idle: the transaction's is closed", stat.NewConnsCount(),
+			stat.IdleConns())
+	}
+}
+
+// Whoever reads many rows, and does something with each, takes longer than the patience with each wait.
+func TestASlowReaderIsNotCutOff(t *testing.T) {
+	t.Parallel()
+	const patient = 3 * time.Second
+	pool, _ := connect(t, 1)
+	rows, err := patience.New(pool, patient).Query(t.Context(), rowsSQL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	if _, err := pgx.ForEachRow(rows, []any{new(string)}, func() error {
+		if n++; n == 1 {
+			<-time.After(patient + time.Second)
+		}
+		return nil
+	}); err != nil || n != 50_000 {
+		t.Errorf("read %d rows, %v", n, err)
+	}
+}
+
+func TestRowsThatNoLongerComeAreNotAwaited(t *testing.T) {
+	t.Parallel()
+	pool, hole := connect(t, 1)
+	rows, err := patience.New(pool, 3*time.Second).Query(t.Context(), rowsSQL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantOver(t, "Next", func(context.Context) error {
+		_, err := pgx.ForEachRow(rows, []any{new(string)}, func() error { hole.Swallow(); return nil })
+		return err
+	})
+}
