@@ -10,6 +10,9 @@ import (
 // RebuildLock is the advisory lock of the process that rebuilds.
 const RebuildLock = rebuildLock
 
+// ClaimLock is the advisory lock of the claims under way.
+const ClaimLock = claimLock
+
 // PlaceAtMost sets how many notifications may be on their way to Redis at once.
 func (r *Store) PlaceAtMost(n int64) { r.placer.room = semaphore.NewWeighted(n) }
 

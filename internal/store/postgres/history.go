@@ -51,7 +51,7 @@ func (r *Store) History(ctx context.Context, since, until time.Time) ([]stats.Ho
 }
 
 func (r *Store) purgeHistory(ctx context.Context) error {
-	if _, err := r.pool.Exec(ctx, purgeHistorySQL); err != nil {
+	if _, err := r.db.Exec(ctx, purgeHistorySQL); err != nil {
 		return describe("purge the history", err)
 	}
 	return nil

@@ -166,7 +166,7 @@ func importPreferences(ctx context.Context, tx pgx.Tx, b *transfer.Batch) error 
 // HasEpochs tells whether any partition was ever built from the database.
 func (r *Store) HasEpochs(ctx context.Context) (bool, error) {
 	var has bool
-	if err := r.pool.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pacer.partitions)").Scan(&has); err != nil {
+	if err := r.db.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pacer.partitions)").Scan(&has); err != nil {
 		return false, describe("read the epochs", err)
 	}
 	return has, nil

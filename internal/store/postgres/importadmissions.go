@@ -95,7 +95,7 @@ DELETE FROM pacer.attempts WHERE notification_id >= '~' AND notification_id = AN
 		ORDER BY notification_id LIMIT $2))`
 
 func (r *Store) purgeImported(ctx context.Context, keep time.Duration) error {
-	if _, err := r.pool.Exec(ctx, purgeImportedSQL, keep, purgeBatch); err != nil {
+	if _, err := r.db.Exec(ctx, purgeImportedSQL, keep, purgeBatch); err != nil {
 		return describe("purge imported admissions", err)
 	}
 	return nil

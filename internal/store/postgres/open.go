@@ -40,9 +40,12 @@ func Open(ctx context.Context, address string, prepare func(*pgxpool.Config)) (*
 	if config.ConnConfig.ConnectTimeout == 0 {
 		config.ConnConfig.ConnectTimeout = 2 * time.Second
 	}
-	// The statements' own time-outs notice a frozen server, and a network that swallows everything. This check does it
-	// for idle connections.
-	config.HealthCheckPeriod = 5 * time.Second
+	// The statements' own time-outs notice a frozen server, and a network that swallows everything. The pool pings a
+	// connection that was idle for a second before it is used; without a time-out a swallowed ping would use up all of
+	// the statement's.
+	if config.PingTimeout == 0 {
+		config.PingTimeout = time.Second
+	}
 	if prepare != nil {
 		prepare(config)
 	}
@@ -149,7 +152,8 @@ func askDatabase(ctx context.Context, pool *pgxpool.Pool) (readOnly bool, err er
 
 // TakeNode makes this process the only one on its database. A process with an in-process Redis has a limiter of its
 // own, so two of them would each allow the full limits. The lock belongs to a transaction that is kept open: the lock
-// of a session would stay with the connection of a pooler.
+// of a session would stay with the connection of a pooler. When the process's host vanishes, the keepalives of
+// [SessionParams] end it.
 func TakeNode(ctx context.Context, pool *pgxpool.Pool) (release func() error, err error) {
 	tx, err := pool.Begin(ctx)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/store/postgres/patience"
 )
 
 const (
@@ -43,7 +44,7 @@ SELECT (SELECT count(*) FROM taken), (SELECT count(*) FROM moved)`
 func (l *Relay) takeUnplaced(ctx context.Context) error {
 	for {
 		var taken, moved int
-		if err := l.store.pool.QueryRow(ctx, takeUnplacedSQL, placeTime, unplacedBatch).Scan(&taken,
+		if err := l.store.db.QueryRow(ctx, takeUnplacedSQL, placeTime, unplacedBatch).Scan(&taken,
 			&moved); err != nil {
 			return describe("look for notifications that did not reach Redis", err)
 		}
@@ -138,7 +139,7 @@ func (l *Relay) emptyOutbox(ctx context.Context) error {
 // emptyPart puts one batch of the outbox into its backlogs, and returns the size of the batch.
 func (l *Relay) emptyPart(ctx context.Context, away *partitionsAway) (found int, err error) {
 	next := outboxPlace{}
-	err = pgx.BeginFunc(ctx, l.store.pool, func(tx pgx.Tx) error {
+	err = l.store.db.InTx(ctx, pgx.TxOptions{}, func(tx *patience.Tx) error {
 		rows, err := tx.Query(ctx, outboxSQL, outboxBatch, l.cursor.leftAt, l.cursor.id)
 		if err != nil {
 			return err
@@ -195,7 +196,7 @@ func (a *partitionsAway) err() error {
 
 // place puts notifications into their backlogs, one partition at a time, and returns the ids that can leave the
 // outbox. It ends those that must not be delivered, and removes from their backlogs those that have ended.
-func (l *Relay) place(ctx context.Context, tx pgx.Tx, batch []outboxed, away *partitionsAway) ([]string, error) {
+func (l *Relay) place(ctx context.Context, tx querier, batch []outboxed, away *partitionsAway) ([]string, error) {
 	var done []string
 	partitions := map[int][]agenda.Entry{}
 	for i := range batch {

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/store/postgres/patience"
 )
 
 // rebuildLock is the advisory lock of the process that rebuilds: "rebuild" in ASCII.
@@ -68,7 +69,7 @@ func (l *Relay) lost(ctx context.Context, identity string) ([]int, error) {
 
 // knownEpochs reads the epochs of the partitions as the database knows them.
 func (l *Relay) knownEpochs(ctx context.Context) (map[int]int64, error) {
-	rows, err := l.store.pool.Query(ctx, "SELECT partition, epoch FROM pacer.partitions")
+	rows, err := l.store.db.Query(ctx, "SELECT partition, epoch FROM pacer.partitions")
 	if err != nil {
 		return nil, describe("read the epochs", err)
 	}
@@ -116,25 +117,24 @@ func (l *Relay) rebuildAll(ctx context.Context) (Rebuilt, error) {
 	})
 }
 
-// TryLockSQL takes an advisory lock until its transaction ends, and lets the transaction idle for as long as it likes.
+// TryLockSQL takes an advisory lock until its transaction ends, and lets the transaction idle for as long as it likes:
+// the keepalives of [SessionParams] end it when its host vanishes.
 const TryLockSQL = `
 SELECT pg_try_advisory_xact_lock($1) FROM set_config('idle_in_transaction_session_timeout', '0', true)`
 
 // rebuildAlone rebuilds the partitions that which gives, unless another process of the deployment rebuilds. The lock
 // for that belongs to a transaction, because a pooler gives a session to others.
 func (l *Relay) rebuildAlone(ctx context.Context, identity string, which func() ([]int, error)) (Rebuilt, error) {
-	tx, err := l.store.pool.Begin(ctx)
+	tx, err := l.store.db.Begin(ctx, pgx.TxOptions{})
 	if err != nil {
 		return Rebuilt{}, describe("connect for a rebuild", err)
 	}
-	defer func() {
-		ctx, cancel := bounded(ctx, l.store.cfg.StatementTimeout)
-		defer cancel()
-		_ = tx.Rollback(ctx) // it wrote nothing, and the lock ends with the connection in any case
-	}()
+	defer func() { _ = tx.Rollback(ctx) }() // it wrote nothing, and the lock ends with the connection in any case
 	var mine bool
-	if err := tx.QueryRow(ctx, TryLockSQL, int64(rebuildLock)).Scan(&mine); err != nil || !mine {
-		return Rebuilt{}, err
+	if err := tx.QueryRow(ctx, TryLockSQL, int64(rebuildLock)).Scan(&mine); err != nil {
+		return Rebuilt{}, describe("take the lock of rebuilds", err)
+	} else if !mine {
+		return Rebuilt{}, nil
 	}
 	partitions, err := which()
 	if err != nil || len(partitions) == 0 {
@@ -221,7 +221,7 @@ func (r *rebuild) voidClaims(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return pgx.BeginFunc(ctx, r.store.pool, func(tx pgx.Tx) error {
+	err = r.store.db.InTx(ctx, pgx.TxOptions{}, func(tx *patience.Tx) error {
 		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", int64(claimLock)); err != nil {
 			return err
 		}
@@ -241,6 +241,10 @@ func (r *rebuild) voidClaims(ctx context.Context) error {
 		})
 		return err
 	})
+	if err != nil {
+		return describe("make earlier grants void", err)
+	}
+	return nil
 }
 
 func (r *rebuild) rebuilds(partition int) bool { return slices.Contains(r.partitions, partition) }

@@ -55,7 +55,7 @@ func (o open) entry() agenda.Entry {
 func (r *rebuild) restoreEntries(ctx context.Context) error {
 	at, id := time.Time{}, ""
 	for {
-		rows, err := r.store.pool.Query(ctx, openSQL, at, id, restoreBatch)
+		rows, err := r.store.db.Query(ctx, openSQL, at, id, restoreBatch)
 		if err != nil {
 			return describe("read the notifications that have not ended", err)
 		}

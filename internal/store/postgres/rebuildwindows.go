@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
@@ -31,13 +32,16 @@ SELECT user_id, category, admitted_at, channel FROM (
 	WHERE ended_at IS NULL AND status = 'sending' AND admitted_at > $1
 ) admitted ORDER BY user_id, category, admitted_at`
 
+// windowsPatience is how long windowsSQL may take: Postgres sorts all admissions before it returns the first.
+const windowsPatience = 5 * time.Minute
+
 // restoreWindows counts the admissions of each backlog again.
 func (r *rebuild) restoreWindows(ctx context.Context) error {
 	now, err := r.store.agendas.Now(ctx)
 	if err != nil {
 		return err
 	}
-	rows, err := r.store.pool.Query(ctx, windowsSQL, now.Add(-r.cfg.Windows()).UnixMicro())
+	rows, err := r.store.db.With(windowsPatience).Query(ctx, windowsSQL, now.Add(-r.cfg.Windows()).UnixMicro())
 	if err != nil {
 		return describe("read the admissions", err)
 	}

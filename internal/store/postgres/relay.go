@@ -109,7 +109,7 @@ func (l *Relay) calm(ctx context.Context) bool {
 	var partitions []int
 	var numbers []int64
 	var found bool
-	if err := l.store.pool.QueryRow(ctx, calmSQL, placeTime, l.cfg.Adopted != nil).Scan(&partitions, &numbers,
+	if err := l.store.db.QueryRow(ctx, calmSQL, placeTime, l.cfg.Adopted != nil).Scan(&partitions, &numbers,
 		&found); err != nil || found {
 		return false
 	}
@@ -161,7 +161,7 @@ DELETE FROM pacer.notifications WHERE id = ANY (ARRAY (SELECT id FROM old))`
 func (r *Store) Purge(ctx context.Context, longestWindow time.Duration) (int64, error) {
 	total, keep := int64(0), max(r.cfg.Retention, longestWindow)
 	for {
-		tag, err := r.pool.Exec(ctx, purgeSQL, keep, purgeBatch)
+		tag, err := r.db.Exec(ctx, purgeSQL, keep, purgeBatch)
 		if err != nil {
 			return total, describe("purge old notifications", err)
 		}
@@ -181,7 +181,7 @@ DELETE FROM pacer.idempotency_keys WHERE key = ANY (ARRAY (
 
 func (r *Store) purgeKeys(ctx context.Context) error {
 	for {
-		tag, err := r.pool.Exec(ctx, purgeKeysSQL, purgeBatch)
+		tag, err := r.db.Exec(ctx, purgeKeysSQL, purgeBatch)
 		if err != nil {
 			return describe("purge idempotency keys", err)
 		}

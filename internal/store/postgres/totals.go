@@ -167,7 +167,7 @@ func (l *Relay) keepTotals(ctx context.Context) error {
 func (l *Relay) fold(ctx context.Context) error {
 	for {
 		var taken int
-		if err := l.store.pool.QueryRow(ctx, foldSQL, foldBatch).Scan(&taken); err != nil {
+		if err := l.store.db.QueryRow(ctx, foldSQL, foldBatch).Scan(&taken); err != nil {
 			return describe("fold the totals", err)
 		}
 		if taken < foldBatch {
@@ -179,7 +179,7 @@ func (l *Relay) fold(ctx context.Context) error {
 // adopt counts in this process's metrics what processes without metrics accepted.
 func (l *Relay) adopt(ctx context.Context) error {
 	for l.cfg.Adopted != nil {
-		rows, err := l.store.pool.Query(ctx, adoptSQL, foldBatch)
+		rows, err := l.store.db.Query(ctx, adoptSQL, foldBatch)
 		if err != nil {
 			return describe("count what producers accepted", err)
 		}
@@ -227,7 +227,7 @@ func (l *Relay) note(ctx context.Context, counts []agenda.PartitionCounts) error
 	if len(partitions) == 0 {
 		return nil
 	}
-	if _, err := l.store.pool.Exec(ctx, noteSQL, partitions, epochs, pulls, deferrals, of, categories, categoryEpochs,
+	if _, err := l.store.db.Exec(ctx, noteSQL, partitions, epochs, pulls, deferrals, of, categories, categoryEpochs,
 		categoryDeferrals); err != nil {
 		return describe("note what Redis counts", err)
 	}

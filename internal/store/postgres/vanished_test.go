@@ -1,0 +1,181 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/push/pushtest"
+	"github.com/pacer-notify/pacer/internal/store/postgres"
+	"github.com/pacer-notify/pacer/internal/store/storetest"
+	"github.com/pacer-notify/pacer/test/postgrestest"
+	"github.com/pacer-notify/pacer/test/redistest"
+)
+
+// forever is longer than anything that has a time-out takes, on any machine.
+const forever = 2 * time.Minute
+
+// impatient is a relay over the stores of a world, with a short time-out for statements.
+func (w *world) impatient(t *testing.T, timeout time.Duration, cfg postgres.RelayConfig, log *slog.Logger,
+) *postgres.Relay {
+	t.Helper()
+	store := postgres.New(w.pool, w.agendas, postgres.Config{StatementTimeout: timeout, Log: log})
+	t.Cleanup(func() { _ = store.Close() })
+	cfg.Windows = func() time.Duration { return time.Hour }
+	cfg.Adopted = func(string, int64) {}
+	return postgres.NewRelay(store, cfg)
+}
+
+// wantOver fails unless a call ends by itself, with an error that says what Postgres did not respond to.
+func wantOver(t *testing.T, want string, call func(context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	returned := make(chan error, 1)
+	go func() { returned <- call(ctx) }()
+	want += ": Postgres does not respond"
+	select {
+	case err := <-returned:
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), want) {
+			t.Errorf("it ended with %v, want %q", err, want)
+		}
+	case <-time.After(forever):
+		cancel()
+		t.Errorf("it ended with %v when it was stopped, want %q by itself", <-returned, want)
+	}
+}
+
+// Whichever step of a round Postgres does not respond to, the round ends, and says so.
+func TestNoStepOfARoundWaitsForEver(t *testing.T) {
+	t.Parallel()
+	for table, want := range map[string]string{
+		"partitions":         "read the epochs",
+		"unplaced":           "look for notifications that did not reach Redis",
+		"outbox":             "empty the outbox",
+		"accepted_elsewhere": "count what producers accepted",
+		"partition_counts":   "note what Redis counts",
+		"tallies":            "fold the totals",
+		"notifications":      "purge old notifications",
+		"idempotency_keys":   "purge idempotency keys",
+		"history":            "purge the history",
+	} {
+		t.Run(table, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, redistest.Client(t))
+			w.accept(t, "ada", "free", 1)
+			w.deliver(t, "ada")
+			release := w.keepLocked(t, "LOCK TABLE pacer."+table)
+			relay := w.impatient(t, 100*time.Millisecond, postgres.RelayConfig{}, slog.New(slog.DiscardHandler))
+			wantOver(t, want, relay.Round)
+			release()
+			w.round(t)
+		})
+	}
+}
+
+// keepLocked runs a statement in a transaction, which stays open until it is released.
+func (w *world) keepLocked(t *testing.T, sql string, args ...any) (release func()) {
+	t.Helper()
+	tx, err := w.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	release = func() { _ = tx.Rollback(context.Background()) }
+	t.Cleanup(release)
+	if _, err := tx.Exec(t.Context(), sql, args...); err != nil {
+		t.Fatal(err)
+	}
+	return release
+}
+
+// A rebuild waits for the claims under way, but not for ever. The next round rebuilds.
+func TestARebuildDoesNotWaitForEver(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, redistest.Client(t))
+	w.accept(t, "ada", "free", 1)
+	w.flush(t)
+	release := w.keepLocked(t, "SELECT pg_advisory_xact_lock_shared($1)", int64(postgres.ClaimLock))
+	relay := w.impatient(t, time.Second, postgres.RelayConfig{}, slog.New(slog.DiscardHandler))
+	wantOver(t, "make earlier grants void", func(ctx context.Context) error {
+		_, err := relay.RebuildLost(ctx)
+		return err
+	})
+	release()
+	w.round(t)
+	w.wantAwake(t, "ada")
+	w.deliver(t, "ada")
+}
+
+// behindBlackhole is a world whose connections to Postgres can be swallowed, and are used as they are.
+func behindBlackhole(t *testing.T) (*world, *pushtest.Blackhole) {
+	t.Helper()
+	address, hole := blackhole(t)
+	w := newWorldOn(t, redistest.Client(t), agenda.Config{MaxCrashes: 1000, Lease: storetest.Lease}, address,
+		func(config *pgxpool.Config) {
+			postgres.Direct(config)
+			config.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
+		})
+	return w, hole
+}
+
+// blackhole is the address of a new database behind a blackhole.
+func blackhole(t *testing.T) (string, *pushtest.Blackhole) {
+	t.Helper()
+	address, err := url.Parse(postgrestest.URL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	hole := pushtest.NewBlackhole(t, address.Host)
+	address.Host = hole.Address()
+	return address.String(), hole
+}
+
+// A firewall forgets the connections to Postgres. The relay says so, and goes on with new ones.
+func TestTheRelayLeavesSwallowedConnections(t *testing.T) {
+	t.Parallel()
+	w, hole := behindBlackhole(t)
+	log := make(messages, 1000)
+	relay := w.impatient(t, time.Second, postgres.RelayConfig{Interval: 10 * time.Millisecond},
+		slog.New(slog.NewTextHandler(log, nil)))
+	hole.Swallow()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { relay.Run(ctx); close(ended) }()
+	defer func() { cancel(); <-ended }()
+	late := time.After(forever)
+	for _, want := range []string{"the relay can't reach Postgres or Redis", "the relay reaches Postgres and Redis again"} {
+		for said := ""; !strings.Contains(said, want); {
+			select {
+			case said = <-log:
+			case <-late:
+				t.Fatalf("the relay does not say %q", want)
+			}
+		}
+	}
+}
+
+// A swallowed connection costs whoever gets it from the pool a second, not all of a statement's time.
+func TestASwallowedConnectionIsLeftBeforeItIsUsed(t *testing.T) {
+	t.Parallel()
+	address, hole := blackhole(t)
+	pool, err := postgres.Open(t.Context(), address, func(config *pgxpool.Config) {
+		config.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return true } // as after a second
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	hole.Swallow()
+	ctx, cancel := context.WithTimeout(t.Context(), forever)
+	defer cancel()
+	if _, err := pool.Exec(ctx, "SELECT 1"); err != nil {
+		t.Error(err)
+	}
+}
