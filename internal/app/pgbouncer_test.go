@@ -3,8 +3,11 @@ package app_test
 import (
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -21,7 +24,7 @@ import (
 // does not know, and it can be told to take no notice of them.
 var poolers = map[string][]string{
 	"Refusing": nil,
-	"Ignoring": {"ignore_startup_parameters = plan_cache_mode,jit,enable_seqscan,enable_indexonlyscan,enable_sort"},
+	"Ignoring": {"ignore_startup_parameters = " + strings.Join(slices.Collect(maps.Keys(postgres.SessionParams())), ",")},
 }
 
 // In transaction mode each transaction runs on whatever connection is free: no prepared statement, setting or lock of a

@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// SessionParams are the settings that the store's statements need on a connection.
+// SessionParams are the settings that the store needs on a connection.
 func SessionParams() map[string]string {
 	return map[string]string{
 		// The statements are few and always the same: to plan or compile one at each run costs more than to run it.
@@ -24,6 +24,13 @@ func SessionParams() map[string]string {
 		"enable_indexonlyscan": "off",
 		// The first few rows in some order are read in that order: not all rows are sorted first.
 		"enable_sort": "off",
+		// Postgres gives up a client whose host has vanished after 25 s, and frees its locks; by default it keeps them
+		// for two hours. The first three, in s, probe a silent client. The last, in ms, bounds how long Postgres waits
+		// for a client to take what it sends.
+		"tcp_keepalives_idle":     "10",
+		"tcp_keepalives_interval": "5",
+		"tcp_keepalives_count":    "3",
+		"tcp_user_timeout":        "25000",
 	}
 }
 

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -86,6 +87,18 @@ const leaveOutboxSQL = `
 DELETE FROM pacer.outbox o WHERE o.id = ANY ($1) AND (o.id = ANY ($2) OR NOT EXISTS (
 	SELECT FROM pacer.notifications n WHERE n.id = ANY (ARRAY[o.id]) AND n.status = 'cancelled'))`
 
+// outboxIdle is for how many statement time-outs the transaction may wait for Redis while it has rows locked. A process
+// that stands still, or vanishes behind a pooler, gives them back then.
+const outboxIdle = 6
+
+// outboxOptions are those of the transaction that takes notifications out of the outbox.
+func (l *Relay) outboxOptions() pgx.TxOptions {
+	idle := outboxIdle * l.store.cfg.StatementTimeout
+	return pgx.TxOptions{
+		BeginQuery: fmt.Sprintf("BEGIN; SET LOCAL idle_in_transaction_session_timeout = %d", idle.Milliseconds()),
+	}
+}
+
 // outboxPlace is a place in the outbox; the zero value is its beginning.
 type outboxPlace struct {
 	leftAt time.Time
@@ -139,7 +152,7 @@ func (l *Relay) emptyOutbox(ctx context.Context) error {
 // emptyPart puts one batch of the outbox into its backlogs, and returns the size of the batch.
 func (l *Relay) emptyPart(ctx context.Context, away *partitionsAway) (found int, err error) {
 	next := outboxPlace{}
-	err = l.store.db.InTx(ctx, pgx.TxOptions{}, func(tx *patience.Tx) error {
+	err = l.store.db.InTx(ctx, l.outboxOptions(), func(tx *patience.Tx) error {
 		rows, err := tx.Query(ctx, outboxSQL, outboxBatch, l.cursor.leftAt, l.cursor.id)
 		if err != nil {
 			return err

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/push/pushtest"
 	"github.com/pacer-notify/pacer/internal/store/postgres"
 	"github.com/pacer-notify/pacer/internal/store/storetest"
@@ -178,4 +179,47 @@ func TestASwallowedConnectionIsLeftBeforeItIsUsed(t *testing.T) {
 	if _, err := pool.Exec(ctx, "SELECT 1"); err != nil {
 		t.Error(err)
 	}
+}
+
+// Postgres gives up clients whose hosts have vanished, and with them their locks.
+func TestPostgresLooksForClientsThatHaveVanished(t *testing.T) {
+	t.Parallel()
+	pool, err := postgres.Open(t.Context(), postgrestest.URL(t), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	for setting, want := range map[string]string{
+		"tcp_keepalives_idle": "10", "tcp_keepalives_interval": "5", "tcp_keepalives_count": "3", "tcp_user_timeout": "25000",
+	} {
+		var got string
+		if err := pool.QueryRow(t.Context(), "SHOW "+setting).Scan(&got); err != nil || got != want {
+			t.Errorf("%s is %q, %v; want %q", setting, got, err, want)
+		}
+	}
+}
+
+// A relay that stands still while it empties the outbox gives its rows back, and places them when it continues.
+func TestARelayThatStandsStillGivesTheOutboxBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, redistest.Client(t))
+	entered, goOn := make(chan struct{}, 1000), make(chan struct{})
+	relay := w.impatient(t, time.Second, postgres.RelayConfig{
+		Interval: 10 * time.Millisecond,
+		Check:    func(*notification.Notification) error { entered <- struct{}{}; <-goOn; return nil },
+	}, slog.New(slog.DiscardHandler))
+	w.enqueueMany(t, "ada", 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { relay.Run(ctx); close(ended) }()
+	defer func() { cancel(); <-ended }()
+	<-entered
+	waiting, done := context.WithTimeout(t.Context(), forever)
+	defer done()
+	_, err := w.pool.Exec(waiting, "SELECT id FROM pacer.outbox FOR UPDATE")
+	close(goOn)
+	if err != nil {
+		t.Fatalf("the outbox is locked: %v", err)
+	}
+	w.await(t, "the notification is in its backlog", func() bool { return w.inBacklogs(t) == 1 })
 }
