@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 
 	"github.com/google/uuid"
@@ -141,27 +142,60 @@ func identify(line []byte, key string) ([]byte, error) {
 		ID  json.RawMessage `json:"id"`
 		Key json.RawMessage `json:"idempotency_key"`
 	}
-	if line[0] != '{' || json.Unmarshal(line, &has) != nil || has.ID != nil || has.Key != nil {
+	if line[0] != '{' || json.Unmarshal(line, &has) != nil || isGiven(has.ID) || isGiven(has.Key) {
 		return line, nil
 	}
-	name, value := "idempotency_key", key
-	if key == "" {
-		id, err := uuid.NewV7()
-		if err != nil {
-			return nil, fmt.Errorf("make an id: %w", err)
-		}
-		name, value = "id", id.String()
+	if key != "" {
+		return setMember(line, "idempotency_key", key, has.Key != nil)
 	}
+	id, err := uuid.NewV7()
+	if err != nil {
+		return nil, fmt.Errorf("make an id: %w", err)
+	}
+	return setMember(line, "id", id.String(), has.ID != nil)
+}
+
+// isGiven tells whether a member says anything. To the API, null and an empty text are none.
+func isGiven(value json.RawMessage) bool {
+	return value != nil && string(value) != "null" && string(value) != `""`
+}
+
+// setMember sets a member of a JSON object. Another of that name would be refused as given twice, so where there may be
+// one its value is replaced.
+func setMember(object []byte, name, value string, mayBeThere bool) ([]byte, error) {
 	quoted, err := json.Marshal(value)
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", name, err)
 	}
+	if mayBeThere {
+		if start, end := findMember(object, name); end > 0 {
+			return slices.Concat(object[:start], quoted, object[end:]), nil
+		}
+	}
 	field := `{"` + name + `":` + string(quoted)
-	rest := bytes.TrimSpace(line[1:])
+	rest := bytes.TrimSpace(object[1:])
 	if rest[0] != '}' {
 		field += ","
 	}
 	return append([]byte(field), rest...), nil
+}
+
+// findMember finds the value of an object's first member of a name, written exactly so. Without one, end is 0.
+func findMember(object []byte, name string) (start, end int) {
+	decoder := json.NewDecoder(bytes.NewReader(object))
+	_, _ = decoder.Token() // the opening bracket: it is an object
+	for decoder.More() {
+		member, err := decoder.Token()
+		var value json.RawMessage
+		if err != nil || decoder.Decode(&value) != nil {
+			break
+		}
+		if member == name {
+			end = int(decoder.InputOffset())
+			return end - len(value), end
+		}
+	}
+	return 0, 0
 }
 
 // flush sends the next batch.

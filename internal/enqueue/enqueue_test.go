@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -115,6 +116,65 @@ func TestIdempotencyKeyNumbersTheLines(t *testing.T) {
 		t.Errorf("lines (-want +got):\n%s", diff)
 	}
 }
+
+// null and an empty text are no id and no key, as for the API: such a line gets one in its place, and nothing else
+// changes.
+func TestWhatIsNoIDIsReplaced(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ line, keyed, named string }{
+		"no id": {
+			line:  `{"user_id":"ada","id":null,"data":{"id":null}}`,
+			keyed: `{"idempotency_key":"job:1","user_id":"ada","id":null,"data":{"id":null}}`,
+			named: `{"user_id":"ada","id":"MADE","data":{"id":null}}`,
+		},
+		"an empty id": {
+			line: `{ "id" : "" , "n": 1e400 }`, keyed: `{"idempotency_key":"job:1","id" : "" , "n": 1e400 }`,
+			named: `{ "id" : "MADE" , "n": 1e400 }`,
+		},
+		"no key": {
+			line: `{"idempotency_key": null}`, keyed: `{"idempotency_key": "job:1"}`,
+			named: `{"id":"MADE","idempotency_key": null}`,
+		},
+		"an empty key": {
+			line: `{"data":{},"idempotency_key":""}`, keyed: `{"data":{},"idempotency_key":"job:1"}`,
+			named: `{"id":"MADE","data":{},"idempotency_key":""}`,
+		},
+		"neither": {
+			line: `{"idempotency_key":null,"id":null}`, keyed: `{"idempotency_key":"job:1","id":null}`,
+			named: `{"idempotency_key":null,"id":"MADE"}`,
+		},
+		"an id and no key": {
+			line: `{"id":"own","idempotency_key":null}`, keyed: `{"id":"own","idempotency_key":null}`,
+			named: `{"id":"own","idempotency_key":null}`,
+		},
+		"a key and no id": {
+			line: `{"id":"","idempotency_key":"own"}`, keyed: `{"id":"","idempotency_key":"own"}`,
+			named: `{"id":"","idempotency_key":"own"}`,
+		},
+		// The API refuses these, and says why.
+		"an id of a wrong type": {line: `{"id":0}`, keyed: `{"id":0}`, named: `{"id":0}`},
+		"no id, in capitals": {
+			line: `{"ID":null}`, keyed: `{"idempotency_key":"job:1","ID":null}`, named: `{"id":"MADE","ID":null}`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for key, want := range map[string]string{"job": c.keyed, "": c.named} {
+				api := &bulkAPI{}
+				if _, refused, err := api.run(t, key, c.line); err != nil || refused != nil || len(api.lines) != 1 {
+					t.Fatalf("refused %q, %v, lines %q", refused, err, api.lines)
+				}
+				got := madeID.ReplaceAllString(api.lines[0], "MADE")
+				if got != want {
+					t.Errorf("with the key %q\n got %s\nwant %s", key, got, want)
+				}
+			}
+		})
+	}
+}
+
+// madeID matches the ids that are made here.
+var madeID = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}`)
 
 func TestManyLinesGoInBatches(t *testing.T) {
 	t.Parallel()
