@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -111,21 +112,23 @@ type decimal struct {
 	exponent int
 }
 
-// decimalOf makes 120, 1.2e2 and 12e1 one decimal, since a database may write a number anew.
+// decimalOf makes 120, 1.2e2 and 12e01 one decimal, since a database may write a number anew.
 func decimalOf(number json.Number) decimal {
 	text, negative := strings.CutPrefix(strings.ToLower(string(number)), "-")
 	mantissa, power, _ := strings.Cut(text, "e")
 	whole, fraction, _ := strings.Cut(mantissa, ".")
-	exponent := 0
-	if power != "" {
-		if _, err := fmt.Sscan(power, &exponent); err != nil {
-			return decimal{digits: text} // its exponent is beyond every number that a database keeps
-		}
-	}
 	digits := whole + fraction
 	trimmed := strings.TrimRight(digits, "0")
-	if strings.Trim(trimmed, "0") == "" {
+	if trimmed == "" {
 		return decimal{}
+	}
+	exponent := 0
+	if power != "" {
+		parsed, err := strconv.ParseInt(power, 10, 32)
+		if err != nil { // it is beyond every number that a database keeps
+			return decimal{negative: negative, digits: text}
+		}
+		exponent = int(parsed)
 	}
 	return decimal{
 		negative: negative, digits: strings.TrimLeft(trimmed, "0"),

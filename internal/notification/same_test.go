@@ -3,6 +3,10 @@ package notification_test
 import (
 	"encoding/json"
 	"fmt"
+	"math/big"
+	"math/rand/v2"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,6 +27,14 @@ func TestDifferencesOfData(t *testing.T) {
 		"numbers written anew":     {a: `{"a":[1.50,-2e3,0.0,1E-2]}`, b: `{"a":[1.5,-2000,0,0.01]}`, same: true},
 		"numbers beyond a float":   {a: `{"a":12345678901234567890}`, b: `{"a":12345678901234567891}`},
 		"huge exponents":           {a: `{"a":1e999999999}`, b: `{"a":1e999999998}`},
+		"exponents of two digits":  {a: `{"a":1e-08}`, b: `{"a":0.00000001}`, same: true},
+		"other small numbers":      {a: `{"a":1e-08}`, b: `{"a":1e-09}`},
+		"an exponent that is none": {a: `{"a":1e08}`, b: `{"a":1}`},
+		"octal and decimal":        {a: `{"a":1e010}`, b: `{"a":1e8}`},
+		"many zeros":               {a: `{"a":1E+0000000000000000000002}`, b: `{"a":100}`, same: true},
+		"zeros of any power":       {a: `{"a":0e99999999999999999999}`, b: `{"a":-0.0e1}`, same: true},
+		"signs of huge exponents":  {a: `{"a":-1e99999999999999999999}`, b: `{"a":1e99999999999999999999}`},
+		"exponents that overflow":  {a: `{"a":10e9223372036854775807}`, b: `{"a":1e-9223372036854775808}`},
 		"exponents beyond integer": {a: `{"a":1e99999999999999999999}`, b: `{"a":1e99999999999999999998}`},
 		"a number and a text":      {a: `{"a":1}`, b: `{"a":"1"}`},
 		"the order of a list":      {a: `{"a":[1,2]}`, b: `{"a":[2,1]}`},
@@ -45,6 +57,57 @@ func TestDifferencesOfData(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Numbers are compared exactly, however they are written: random spellings mean what math/big says.
+func TestNumbersAreComparedExactly(t *testing.T) {
+	t.Parallel()
+	const seed = 17
+	random := rand.New(rand.NewPCG(seed, seed))
+	for range 20_000 {
+		mantissa, power := random.Int64N(25)-12, random.IntN(25)-12
+		x := spell(random, mantissa, power)
+		y := spell(random, mantissa+random.Int64N(2), power-random.IntN(2))
+		if random.IntN(3) == 0 { // the same number once more
+			y = spell(random, mantissa*10, power-1)
+		}
+		a, b := valid(), valid()
+		a.Data, b.Data = json.RawMessage(`{"a":`+x+`}`), json.RawMessage(`{"a":`+y+`}`)
+		exactA, okA := new(big.Rat).SetString(x)
+		exactB, okB := new(big.Rat).SetString(y)
+		if !okA || !okB || !json.Valid(a.Data) || !json.Valid(b.Data) {
+			t.Fatalf("%s or %s is no number", x, y)
+		}
+		if same, want := len(a.Differences(b)) == 0, exactA.Cmp(exactB) == 0; same != want {
+			t.Fatalf("%s and %s are the same: %t, want %t", x, y, same, want)
+		}
+	}
+}
+
+// spell writes mantissa times ten to a power as a JSON number, in one of many ways.
+func spell(random *rand.Rand, mantissa int64, power int) string {
+	zeros := func() string { return strings.Repeat("0", random.IntN(3)) }
+	digits := strconv.FormatInt(max(mantissa, -mantissa), 10)
+	if mantissa != 0 {
+		added := zeros()
+		digits, power = digits+added, power-len(added)
+	}
+	if places := random.IntN(4); places > 0 {
+		digits = strings.Repeat("0", max(0, places+1-len(digits))) + digits
+		point := len(digits) - places
+		digits, power = digits[:point]+"."+digits[point:]+zeros(), power+places
+	}
+	if mantissa < 0 {
+		digits = "-" + digits
+	}
+	if power == 0 && random.IntN(2) == 0 {
+		return digits
+	}
+	sign := []string{"", "+"}[random.IntN(2)]
+	if power < 0 {
+		sign = "-"
+	}
+	return digits + []string{"e", "E"}[random.IntN(2)] + sign + zeros() + strconv.Itoa(max(power, -power))
 }
 
 func TestDifferencesIgnoreWhatProducersDoNotWrite(t *testing.T) {
