@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -131,6 +132,9 @@ func TestEventsAreInOrder(t *testing.T) {
 			if got := w.reasons(t, int64(after), 2); got != want {
 				t.Errorf("after %d come %q, want %q", after, got, want)
 			}
+		}
+		if got := w.reasons(t, math.MaxInt64, 2); got != "" {
+			t.Errorf("after the greatest number come %q", got)
 		}
 		var writing sync.WaitGroup
 		for range 4 {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 
@@ -45,6 +46,9 @@ func NewRedis(client redis.UniversalClient) *Redis { return &Redis{client} }
 
 // After implements [Store].
 func (r *Redis) After(ctx context.Context, sequence int64, limit int) ([]Event, error) {
+	if sequence == math.MaxInt64 { // there is no number after it
+		return nil, nil
+	}
 	messages, err := r.client.XRangeN(ctx, StreamKey, strconv.FormatInt(sequence+1, 10), "+", int64(limit)).Result()
 	if err != nil {
 		return nil, fmt.Errorf("read the events: %w", err)
