@@ -83,7 +83,7 @@ func (a *api) bulk(ctx context.Context, in *bulkInput) (*bulkOutput, error) {
 		return nil, problem(http.StatusUnprocessableEntity,
 			"results: must be errors or all, is "+nearest.Quote(in.Results))
 	}
-	items, err := split(in.ContentType, in.RawBody, "notification", "notifications")
+	items, err := split(in.ContentType, in.RawBody, batchOfNotifications)
 	if err != nil {
 		return nil, err
 	}
@@ -166,26 +166,71 @@ func itemError(err error) string {
 	return err.Error()
 }
 
-// split takes a batch apart into its items, which are called one and many.
-func split(contentType string, body []byte, one, many string) ([]json.RawMessage, error) {
-	var items []json.RawMessage
+// batchKind says what a batch is of, and how many it may have at most.
+type batchKind struct {
+	most             int
+	item, items, all string // as refusals call one, several, and what the whole body is
+}
+
+var (
+	batchOfNotifications = batchKind{maxBulkItems, "notification", "items", "notifications"}
+	batchOfPreferences   = batchKind{maxBulkPreferences, "user", "users", "users' preferences"}
+)
+
+// split takes a batch apart into its items. Where there are too many it only counts them: a small item takes many times
+// its size.
+func split(contentType string, body []byte, kind batchKind) (items []json.RawMessage, err error) {
+	count := 0
 	if checkMedia(contentType, "", mediaNDJSON) == nil {
 		for line := range bytes.Lines(body) {
-			if line = bytes.TrimSpace(line); len(line) > 0 {
+			if line = bytes.TrimSpace(line); len(line) == 0 {
+				continue
+			}
+			if count++; count <= kind.most {
 				items = append(items, line)
 			}
 		}
-	} else if err := json.Unmarshal(body, &items); err != nil {
-		return nil, problem(http.StatusBadRequest, notArray(err, many))
+	} else if count = countItems(body); count <= kind.most || !json.Valid(body) {
+		if err := json.Unmarshal(body, &items); err != nil {
+			return nil, problem(http.StatusBadRequest, notArray(err, kind.all))
+		}
+		count = len(items)
 	}
-	if len(items) > maxBulkItems {
-		return nil, problem(http.StatusRequestEntityTooLarge,
-			fmt.Sprintf("a batch may have at most %d items, this one has %d; divide it", maxBulkItems, len(items)))
-	}
-	if len(items) == 0 {
-		return nil, problem(http.StatusBadRequest, "the batch is empty: send at least one "+one)
+	switch {
+	case count > kind.most:
+		return nil, problem(http.StatusRequestEntityTooLarge, fmt.Sprintf(
+			"a batch may have at most %d %s, this one has %d; divide it", kind.most, kind.items, count))
+	case count == 0:
+		return nil, problem(http.StatusBadRequest, "the batch is empty: send at least one "+kind.item)
 	}
 	return items, nil
+}
+
+// countItems counts the items of a JSON array that has some. Of anything else it says a number that means nothing, and
+// of another JSON value at most 1.
+func countItems(body []byte) int {
+	commas, depth, inText := 0, 0, false
+	for i := 0; i < len(body); i++ {
+		switch c := body[i]; {
+		case inText:
+			if c == '\\' {
+				i++ // what it escapes may be a quotation mark
+			}
+			inText = c != '"'
+		case c == '"':
+			inText = true
+		case c == '[' || c == '{':
+			if depth == 0 && c == '{' {
+				return 0
+			}
+			depth++
+		case c == ']' || c == '}':
+			depth--
+		case c == ',' && depth == 1:
+			commas++
+		}
+	}
+	return commas + 1
 }
 
 // notArray says why a body is no JSON array of things that are called many.

@@ -80,13 +80,9 @@ func (a *api) bulkPreferences(ctx context.Context, in *bulkPreferencesInput) (*b
 	if err := checkMedia(in.ContentType, in.ContentEncoding, mediaNDJSON, mediaJSON); err != nil {
 		return nil, err
 	}
-	items, err := split(in.ContentType, in.RawBody, "user", "users' preferences")
+	items, err := split(in.ContentType, in.RawBody, batchOfPreferences)
 	if err != nil {
 		return nil, err
-	}
-	if len(items) > maxBulkPreferences {
-		return nil, problem(http.StatusRequestEntityTooLarge, fmt.Sprintf(
-			"a batch may have at most %d users, this one has %d; divide it", maxBulkPreferences, len(items)))
 	}
 	ctx, cancel := context.WithTimeout(ctx, bulkTimeout)
 	defer cancel()
