@@ -116,6 +116,9 @@ func (a *api) readUserPreferences(item json.RawMessage) (string, *notification.P
 	if err := decoder.Decode(&of); err != nil {
 		return "", nil, preferencesFault(err)
 	}
+	if err := checkPreferencesMembers(item); err != nil {
+		return "", nil, err
+	}
 	p, err := of.parse()
 	if err := errors.Join(notification.CheckUserID(of.UserID), err); err != nil {
 		return of.UserID, nil, err

@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/pacer-notify/pacer/internal/nearest"
 	"github.com/pacer-notify/pacer/internal/notification"
@@ -23,27 +24,61 @@ var inputFields = []string{
 // maxDepth is how deep JSON may be nested.
 const maxDepth = 64
 
-// checkStructure walks through the JSON, since encoding/json ignores the case of field names and takes the last of two
-// equal ones. It returns the fields that are named after channels with a format of their own.
-func checkStructure(raw []byte, own []string) (overrides []string, err error) {
+// MalformedError says why a text is not one JSON object.
+type MalformedError struct{ why string }
+
+// Error says where it ceases to be one, and does not repeat it.
+func (e *MalformedError) Error() string { return e.why }
+
+// Walk visits every member of one JSON object in UTF-8, since encoding/json ignores the case of names and takes the
+// last of two equal ones. Member is told the path of names to each, which it must not keep, and may refuse it. A member
+// that is given twice is a [notification.FieldError]; what is not one object is a [*MalformedError].
+func Walk(raw []byte, member func(path []string) error) error {
+	if !utf8.Valid(raw) {
+		return &MalformedError{"it is not valid UTF-8"}
+	}
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.UseNumber()
-	walk := &walker{decoder: decoder, own: own}
+	walk := &walker{decoder, member}
 	if err := walk.value(nil); err != nil {
-		return nil, err
+		return err
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%w: something follows the object, from byte %d on", ErrMalformed,
-			decoder.InputOffset()+1)
+		return &MalformedError{fmt.Sprintf("something follows the object, from byte %d on", decoder.InputOffset()+1)}
 	}
-	return walk.overrides, nil
+	return nil
+}
+
+// checkStructure walks through a notification. It returns the fields that are named after channels with a format of
+// their own.
+func checkStructure(raw []byte, own []string) (overrides []string, err error) {
+	err = Walk(raw, func(path []string) error {
+		name := path[0]
+		switch {
+		case len(path) > 1 || slices.Contains(inputFields, name):
+			return nil
+		case slices.Contains(own, name):
+			overrides = append(overrides, name)
+			return nil
+		}
+		return unknownField(name, append(slices.Clip(inputFields), own...))
+	})
+	if malformed, ok := errors.AsType[*MalformedError](err); ok {
+		err = fmt.Errorf("%w: %w", ErrMalformed, malformed)
+	}
+	return overrides, err
+}
+
+// unknownField says that there is no such field, and what there is.
+func unknownField(name string, fields []string) error {
+	return &notification.FieldError{Field: shorten(name), Message: fmt.Sprintf(
+		"is not a field of a notification%s; its fields are %s", nearest.Hint(name, fields), nearest.List(fields))}
 }
 
 // walker visits every value of a JSON text.
 type walker struct {
 	decoder *json.Decoder
-	// own are the channels with a format of their own, and overrides those of them that are fields here.
-	own, overrides []string
+	member  func(path []string) error
 }
 
 // token reads on. An error says where the text ceases to be JSON, and does not repeat it.
@@ -57,9 +92,9 @@ func (w *walker) token() (json.Token, error) {
 		at = syntax.Offset
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil, fmt.Errorf("%w: it ends too early, after %d bytes", ErrMalformed, at-1)
+		return nil, &MalformedError{fmt.Sprintf("it ends too early, after %d bytes", at-1)}
 	}
-	return nil, fmt.Errorf("%w: it is no JSON from byte %d on", ErrMalformed, at)
+	return nil, &MalformedError{fmt.Sprintf("it is no JSON from byte %d on", at)}
 }
 
 // value visits the value at a path of names; the object itself has none.
@@ -71,7 +106,7 @@ func (w *walker) value(path []string) error {
 	delim, nested := token.(json.Delim)
 	switch {
 	case len(path) == 0 && delim != '{':
-		return fmt.Errorf("%w: it must be an object, such as {\"user_id\":\"ada\"}", ErrMalformed)
+		return &MalformedError{`it must be an object, such as {"user_id":"ada"}`}
 	case !nested:
 		return nil
 	case len(path) >= maxDepth:
@@ -103,32 +138,14 @@ func (w *walker) object(path []string) error {
 			return &notification.FieldError{Field: shorten(strings.Join(at, ".")), Message: "is given twice"}
 		}
 		seen[name] = true
-		if len(path) == 0 && !w.isField(name) {
-			return unknownField(name, append(slices.Clip(inputFields), w.own...))
+		if err := w.member(at); err != nil {
+			return err
 		}
 		if err := w.value(at); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// unknownField says that there is no such field, and what there is.
-func unknownField(name string, fields []string) error {
-	return &notification.FieldError{Field: shorten(name), Message: fmt.Sprintf(
-		"is not a field of a notification%s; its fields are %s", nearest.Hint(name, fields), nearest.List(fields))}
-}
-
-// isField tells whether a notification may have the field, and notes it when it is named after a channel.
-func (w *walker) isField(name string) bool {
-	if slices.Contains(inputFields, name) {
-		return true
-	}
-	if slices.Contains(w.own, name) {
-		w.overrides = append(w.overrides, name)
-		return true
-	}
-	return false
 }
 
 func (w *walker) array(path []string) error {

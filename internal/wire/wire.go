@@ -13,7 +13,6 @@ import (
 	"regexp"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/nearest"
@@ -52,9 +51,6 @@ var ErrMalformed = errors.New("the body is not the JSON of a notification")
 // have an object in that format under its channel's name. What is wrong with a field is a [notification.FieldError];
 // what is no JSON object at all is [ErrMalformed].
 func Decode(raw []byte, own []string) (intake.Request, error) {
-	if !utf8.Valid(raw) {
-		return intake.Request{}, fmt.Errorf("%w: it is not valid UTF-8", ErrMalformed)
-	}
 	overrides, err := checkStructure(raw, own)
 	if err != nil {
 		return intake.Request{}, err
