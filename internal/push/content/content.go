@@ -9,6 +9,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/pacer-notify/pacer/internal/notification"
 )
@@ -55,6 +58,19 @@ func merge(target, patch map[string]any) {
 			target[name] = value
 		}
 	}
+}
+
+// CheckCase refuses members whose names differ from one of these in nothing but case: a server that ignores the case
+// would take them for it, and checks of the exact name would not have seen them.
+func CheckCase(message map[string]any, names ...string) error {
+	for _, member := range slices.Sorted(maps.Keys(message)) {
+		for _, name := range names {
+			if member != name && strings.EqualFold(member, name) {
+				return fmt.Errorf("%q must be written %s: servers may take one for the other", member, name)
+			}
+		}
+	}
+	return nil
 }
 
 // SizeError says that the provider would refuse a message for its length.

@@ -50,6 +50,29 @@ func TestMergeIsAMergePatch(t *testing.T) {
 	}
 }
 
+func TestNamesInAnotherCaseAreRefused(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		`{"delay":1,"Other":{"DELAY":1},"delays":1}`: "",
+		`{"Delay":1,"delay":1}`:                      `"Delay" must be written delay: servers may take one for the other`,
+		`{"DELAY":null}`:                             `"DELAY" must be written delay: servers may take one for the other`,
+		`{"tagſ":1}`:                                 `"tagſ" must be written tags: servers may take one for the other`,
+		`{"tags":1,"TAGS":1,"Tags":1}`:               `"TAGS" must be written tags: servers may take one for the other`,
+	} {
+		message, err := content.Object([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		if err := content.CheckCase(message, "delay", "tags"); err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%s: said %q, want %q", text, got, want)
+		}
+	}
+}
+
 func TestMergeRefusesWhatIsNoObject(t *testing.T) {
 	t.Parallel()
 	for _, patch := range []string{`null`, `[]`, `1`, `"a"`, `{`, `secret`} {

@@ -268,6 +268,8 @@ func TestContentsThatCannotBeSentAreRefused(t *testing.T) {
 		"no object":       {override: `"x"`, want: "must be a JSON object"},
 		"another target":  {override: `{"token":"x"}`, want: "token: is set from the target"},
 		"a topic":         {override: `{"topic":"all"}`, want: "topic: would reach others"},
+		"a Topic":         {override: `{"Topic":"all"}`, want: `"Topic" must be written topic`},
+		"another Token":   {override: `{"Token":"x"}`, want: `"Token" must be written token`},
 		"too long": {
 			override: `{"data":{"x":"` + strings.Repeat("x", 4096) + `"}}`, want: "FCM takes at most 4096",
 		},

@@ -117,6 +117,9 @@ func changed(n *notification.Notification, message map[string]any, passive bool)
 			return nil, err
 		}
 	}
+	if err := content.CheckCase(message, "condition", "data", "notification", "token", "topic"); err != nil {
+		return nil, err
+	}
 	if message["token"] != n.To {
 		return nil, errors.New("token: is set from the target")
 	}

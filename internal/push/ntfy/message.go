@@ -46,8 +46,17 @@ func message(n *notification.Notification, topic string, passive bool) ([]byte, 
 	return content.Encode("ntfy", message, maxBody)
 }
 
+// fields are what ntfy reads of a message. Its server ignores the case of their names.
+var fields = []string{
+	"actions", "attach", "cache", "call", "click", "delay", "email", "filename", "firebase", "icon", "markdown",
+	"message", "priority", "sequence_id", "tags", "title", "topic",
+}
+
 // checkMembers refuses members that would reach others, or would deliver at a time that the user's limits do not allow.
 func checkMembers(message map[string]any) error {
+	if err := content.CheckCase(message, fields...); err != nil {
+		return err
+	}
 	if _, given := message["topic"]; given {
 		return errors.New("topic: is set from the target")
 	}

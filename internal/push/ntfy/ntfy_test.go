@@ -163,6 +163,16 @@ func TestContentsThatCannotBeSentAreRefused(t *testing.T) {
 			name: "a phone call besides", override: `{"call":"yes"}`,
 			want: "call: would reach somebody in a way that no limit counts",
 		},
+		{
+			name: "another time, in capitals", override: `{"Delay":"3h"}`,
+			want: `"Delay" must be written delay: servers may take one for the other`,
+		},
+		{name: "a phone call, in capitals", override: `{"CALL":"yes"}`, want: `"CALL" must be written call`},
+		{name: "another topic, in capitals", override: `{"tOPIC":"x"}`, want: `"tOPIC" must be written topic`},
+		{name: "a text, in capitals", override: `{"Message":7}`, want: `"Message" must be written message`},
+		{name: "a text, with a long s", override: `{"meſſage":7}`, want: `"meſſage" must be written message`},
+		{name: "what pacer sets itself", override: `{"Priority":5}`, want: `"Priority" must be written priority`},
+		{name: "what it does not know", override: `{"Markdown":true}`, want: `"Markdown" must be written markdown`},
 		{name: "no text", override: `{"message":7}`, want: "message: must be a text"},
 		{
 			name: "a text too long", override: `{"message":"` + strings.Repeat("x", 4097) + `"}`,

@@ -31,6 +31,10 @@ func message(n *notification.Notification) ([]byte, error) {
 	if err := content.Merge(message, n.Override); err != nil {
 		return nil, err
 	}
+	// Other servers that take the same messages, such as Mattermost, ignore the case.
+	if err := content.CheckCase(message, "channel", "text", "blocks", "attachments"); err != nil {
+		return nil, err
+	}
 	if err := checkMembers(message); err != nil {
 		return nil, err
 	}

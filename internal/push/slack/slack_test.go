@@ -108,6 +108,11 @@ func TestContentsThatCannotBeSentAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, override, want string }{
 		{name: "another channel", override: `{"channel":"#other"}`, want: "channel: is set from the target"},
+		{
+			name: "another channel, in capitals", override: `{"Channel":"other"}`,
+			want: `"Channel" must be written channel: servers may take one for the other`,
+		},
+		{name: "a text, in capitals", override: `{"TEXT":7}`, want: `"TEXT" must be written text`},
 		{name: "no text", override: `{"text":7}`, want: "text: must be a text"},
 		{
 			name: "a text too long", override: `{"text":"` + strings.Repeat("ü", 40_001) + `"}`,

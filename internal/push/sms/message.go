@@ -51,6 +51,11 @@ func (c Checker) message(n *notification.Notification, now time.Time) (url.Value
 
 // checkNames refuses parameters that are the settings' or the target's, or would deliver at another time.
 func checkNames(message map[string]any) error {
+	// Twilio's names have this case. A gateway with its API may ignore it.
+	if err := content.CheckCase(message, "Body", "ContentSid", "From", "MediaUrl", "MessagingServiceSid",
+		"ScheduleType", "SendAt", "To", "ValidityPeriod"); err != nil {
+		return err
+	}
 	for _, name := range slices.Sorted(maps.Keys(message)) {
 		switch name {
 		case "To":

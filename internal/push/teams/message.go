@@ -25,6 +25,9 @@ func message(n *notification.Notification) ([]byte, error) {
 	if err := content.Merge(card, n.Override); err != nil {
 		return nil, err
 	}
+	if err := content.CheckCase(card, "type", "body"); err != nil {
+		return nil, err
+	}
 	if card["type"] != cardType {
 		return nil, errors.New("type: must be AdaptiveCard")
 	}

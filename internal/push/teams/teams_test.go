@@ -98,6 +98,7 @@ func TestContentsThatCannotBeSentAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, override, want string }{
 		{name: "another type", override: `{"type":"MessageCard"}`, want: "type: must be AdaptiveCard"},
+		{name: "another type besides", override: `{"Type":"MessageCard"}`, want: `"Type" must be written type`},
 		{name: "nothing to show", override: `{"body":[]}`, want: "shows nothing"},
 		{name: "a body that is none", override: `{"body":"x"}`, want: "shows nothing"},
 		{
