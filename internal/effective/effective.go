@@ -144,7 +144,7 @@ func (p *Policy) categoryFault(name string) string {
 		nearest.Hint(name, names))
 }
 
-// MaxDefer implements intake's Rules.
+// MaxDefer is how long a notification of a category may wait for its limits.
 func (p *Policy) MaxDefer(category string) time.Duration { return p.Settings("", category).MaxDefer }
 
 // longestRetryAfter is the longest wait that a provider may ask for.

@@ -143,11 +143,16 @@ func (rules) CheckCategory(name string) error {
 	return &notification.FieldError{Field: "category", Message: "is not named in the policy"}
 }
 
-func (rules) MaxDefer(category string) time.Duration {
+// MaxLife is longer over a webhook, whose retries take days.
+func (rules) MaxLife(category string, channel notification.Channel) time.Duration {
+	life := time.Hour
 	if category == "chat" {
-		return 48 * time.Hour
+		life = 48 * time.Hour
 	}
-	return time.Hour
+	if channel == notification.ChannelWebhook {
+		life += 200 * time.Hour
+	}
+	return life
 }
 
 func (rules) MaxContent(notification.Channel) int { return notification.MaxContentBytes }

@@ -64,10 +64,11 @@ var ErrFull = errors.New("no room for more notifications")
 
 // Rules are what the policy and the channels say of a notification.
 type Rules interface {
-	// CheckCategory refuses a category that the policy does not name, with a [notification.FieldError]; MaxDefer tells
-	// how long its notifications may wait.
+	// CheckCategory refuses a category that the policy does not name, with a [notification.FieldError].
 	CheckCategory(name string) error
-	MaxDefer(category string) time.Duration
+	// MaxLife is how long a notification may take from the moment at which it may go until it has ended, all retries
+	// included.
+	MaxLife(category string, channel notification.Channel) time.Duration
 	// MaxContent is how long title, body and data together may be on a channel, in bytes.
 	MaxContent(channel notification.Channel) int
 	// CheckDelivery refuses what the channel could not deliver, with a [notification.FieldError] each: a channel that
@@ -125,7 +126,7 @@ func New(cfg Config) *Intake {
 	return &Intake{cfg: cfg}
 }
 
-// keyLife is how long an idempotency key is kept beyond the time that its notification may wait.
+// keyLife is how long an idempotency key is kept beyond the time that its notification may live.
 const keyLife = 24 * time.Hour
 
 // MadeHere tells whether an id has the form of the ids that intake makes.

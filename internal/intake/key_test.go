@@ -149,28 +149,47 @@ func TestARefusedKeyIsRefusedTwiceInABatch(t *testing.T) {
 	}
 }
 
-// A key is kept for a day longer than its notification may wait.
+// A key is kept for a day longer than its notification may live: until its last retry, or until it expires.
 func TestAKeyOutlivesItsNotificationByADay(t *testing.T) {
 	t.Parallel()
-	const day = 24 * time.Hour
+	const day, retries = 24 * time.Hour, 200 * time.Hour
 	for _, tt := range []struct {
-		name     string
-		category string
-		sendIn   time.Duration
-		want     time.Duration
+		name      string
+		category  string
+		channel   notification.Channel
+		sendIn    time.Duration
+		expiresIn time.Duration
+		want      time.Duration
 	}{
-		{name: "at once", category: "default", want: time.Hour + day},
-		{name: "may be deferred for long", category: "chat", want: 48*time.Hour + day},
-		{name: "to be sent later", category: "default", sendIn: 10 * day, want: 10*day + time.Hour + day},
-		{name: "was to be sent earlier", category: "default", sendIn: -2 * time.Hour, want: time.Hour + day},
+		{name: "at once", category: "default", channel: "log", want: time.Hour + day},
+		{name: "may be deferred for long", category: "chat", channel: "log", want: 48*time.Hour + day},
+		{name: "may be retried for long", category: "default", channel: "webhook", want: time.Hour + retries + day},
+		{name: "over the default channel", category: "chat", want: 48*time.Hour + retries + day},
+		{name: "to be sent later", category: "default", channel: "log", sendIn: 10 * day, want: 10*day + time.Hour + day},
+		{
+			name: "was to be sent earlier", category: "default", channel: "log", sendIn: -2 * time.Hour,
+			want: time.Hour + day,
+		},
+		{name: "expires before its last retry", category: "default", expiresIn: 2 * time.Hour, want: 2*time.Hour + day},
+		{
+			name: "to be sent later, and expires", category: "default", sendIn: 10 * day, expiresIn: 11 * day,
+			want: 11*day + day,
+		},
+		{
+			name: "expires after its last retry", category: "default", channel: "log", expiresIn: 2 * day,
+			want: time.Hour + day,
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench()
 			r := keyed("k", "hi")
-			r.Category = tt.category
+			r.Category, r.Channel = tt.category, tt.channel
 			if tt.sendIn != 0 {
 				r.SendAt = now.Add(tt.sendIn)
+			}
+			if tt.expiresIn != 0 {
+				r.ExpiresAt = now.Add(tt.expiresIn)
 			}
 			b.accept(t, r)
 			if got := b.store.keys["k"].Life; got != tt.want {

@@ -49,8 +49,7 @@ func (in *Intake) reserve(ctx context.Context, batch []Request, results []Result
 			continue
 		}
 		n := results[i].Notification
-		life := max(0, n.SendAt.Sub(in.cfg.Clock())) + in.cfg.Rules.MaxDefer(n.Category) + keyLife
-		r, err := in.cfg.Store.Reserve(ctx, key, fingerprint(&batch[i]), n.ID, life)
+		r, err := in.cfg.Store.Reserve(ctx, key, fingerprint(&batch[i]), n.ID, in.longest(n)+keyLife)
 		if err != nil {
 			return nil, err
 		}
@@ -69,6 +68,16 @@ func (in *Intake) reserve(ctx context.Context, batch []Request, results []Result
 		}
 	}
 	return remaining, nil
+}
+
+// longest is how long a notification may live from now on: until its last retry at the latest, or until it expires.
+func (in *Intake) longest(n *notification.Notification) time.Duration {
+	now := in.cfg.Clock()
+	life := max(0, n.SendAt.Sub(now)) + in.cfg.Rules.MaxLife(n.Category, n.Channel)
+	if n.ExpiresAt.IsZero() {
+		return life
+	}
+	return min(life, max(0, n.ExpiresAt.Sub(now)))
 }
 
 // changing are the fields, besides those of templates, whose checks depend on the moment: expires_at passes, a category

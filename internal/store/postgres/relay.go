@@ -173,19 +173,28 @@ func (r *Store) Purge(ctx context.Context, longestWindow time.Duration) (int64, 
 	return total, errors.Join(r.purgeImported(ctx, keep), r.purgeKeys(ctx), r.purgeHistory(ctx))
 }
 
-// purgeKeysSQL removes idempotency keys that have expired.
+// purgeKeysSQL removes idempotency keys that have expired, and returns how many it has looked at. One whose notification
+// has not ended is kept for another day: so it is looked at once a day, not in each round, however long the pause is
+// that keeps many open.
 const purgeKeysSQL = `
-DELETE FROM pacer.idempotency_keys WHERE key = ANY (ARRAY (
-	SELECT key FROM pacer.idempotency_keys WHERE expires_at < now() ORDER BY expires_at LIMIT $1
-		FOR UPDATE SKIP LOCKED))`
+WITH expired AS MATERIALIZED (
+	SELECT key, ` + keyOpenSQL + ` AS open FROM pacer.idempotency_keys k
+	WHERE expires_at < now() ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED
+), kept AS (
+	UPDATE pacer.idempotency_keys SET expires_at = now() + interval '1 day'
+	WHERE key = ANY (ARRAY (SELECT key FROM expired WHERE open))
+), removed AS (
+	DELETE FROM pacer.idempotency_keys WHERE key = ANY (ARRAY (SELECT key FROM expired WHERE NOT open))
+)
+SELECT count(*) FROM expired`
 
 func (r *Store) purgeKeys(ctx context.Context) error {
 	for {
-		tag, err := r.db.Exec(ctx, purgeKeysSQL, purgeBatch)
-		if err != nil {
+		var looked int
+		if err := r.db.QueryRow(ctx, purgeKeysSQL, purgeBatch).Scan(&looked); err != nil {
 			return describe("purge idempotency keys", err)
 		}
-		if tag.RowsAffected() < purgeBatch {
+		if looked < purgeBatch {
 			return nil
 		}
 	}

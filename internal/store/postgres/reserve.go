@@ -13,19 +13,27 @@ import (
 // acceptTime is how long a request may take to be accepted before a repeat of it may take over.
 const acceptTime = 10 * time.Second
 
-// reserveSQL claims an idempotency key that is new, expired, or left by a request that did not finish. It returns who
-// has the key.
+// keyOpenSQL is true for an idempotency key k whose notification has not ended. A pause, a hold or another policy may
+// keep one open for longer than the life that its key was given.
+const keyOpenSQL = `(SELECT n.ended_at IS NULL FROM pacer.notifications n
+	WHERE n.id = ANY (ARRAY[k.notification_id])) IS TRUE`
+
+// keyOverSQL is true for an idempotency key k that another notification may have.
+const keyOverSQL = `(k.expires_at < clock_timestamp() AND NOT ` + keyOpenSQL + `)`
+
+// reserveSQL claims an idempotency key that is new, over, or left by a request that did not finish. It returns who has
+// the key.
 const reserveSQL = `
 WITH mine AS (
 	INSERT INTO pacer.idempotency_keys AS k (key, fingerprint, notification_id, accepting_until, expires_at)
 	VALUES ($1, $2, $3, clock_timestamp() + $4::interval, clock_timestamp() + $5::interval)
 	ON CONFLICT (key) DO UPDATE SET
-		fingerprint = CASE WHEN k.expires_at < clock_timestamp() THEN excluded.fingerprint ELSE k.fingerprint END,
-		notification_id = CASE WHEN k.expires_at < clock_timestamp() THEN excluded.notification_id
-			ELSE k.notification_id END,
+		(fingerprint, notification_id) = (SELECT
+			CASE WHEN o.over THEN excluded.fingerprint ELSE k.fingerprint END,
+			CASE WHEN o.over THEN excluded.notification_id ELSE k.notification_id END
+			FROM (SELECT ` + keyOverSQL + ` AS over) o),
 		accepting_until = excluded.accepting_until, expires_at = excluded.expires_at
-	WHERE k.expires_at < clock_timestamp()
-		OR (k.fingerprint = excluded.fingerprint AND k.accepting_until < clock_timestamp())
+	WHERE (k.fingerprint = excluded.fingerprint AND k.accepting_until < clock_timestamp()) OR ` + keyOverSQL + `
 	RETURNING fingerprint, notification_id
 )
 SELECT true, fingerprint, notification_id, true FROM mine
@@ -78,8 +86,8 @@ func (r *Store) reserve(ctx context.Context, key, fingerprint, id string,
 
 // reservedSQL returns who has an idempotency key.
 const reservedSQL = `
-SELECT fingerprint, notification_id, accepting_until IS NOT NULL FROM pacer.idempotency_keys
-WHERE key = $1 AND expires_at > clock_timestamp()`
+SELECT fingerprint, notification_id, accepting_until IS NOT NULL FROM pacer.idempotency_keys k
+WHERE key = $1 AND NOT ` + keyOverSQL
 
 // Reserved implements [intake.Store].
 func (r *Store) Reserved(ctx context.Context, key, fingerprint string) (intake.Reservation, error) {
