@@ -162,8 +162,8 @@ type Agendas struct {
 	partitions []string   // prefix of each partition's keys
 	scriptKeys [][]string // the keys that a script of each partition names, see dispatch.PartitionKeys
 
-	accept, take, settle, end, extend, cancel, promise, readon *script.Script
-	sweep, due, wake, hurry, restore, standing, awake          *script.Script
+	accept, take, settle, end, extend, cancel, promise, readon, superseded *script.Script
+	sweep, due, wake, hurry, restore, standing, awake                      *script.Script
 
 	lease, horizon, retention string // as arguments of the scripts
 
@@ -216,7 +216,7 @@ func (s *Agendas) scripts() map[string]**script.Script {
 		"accept": &s.accept, "take": &s.take, "settle": &s.settle, "end": &s.end, "extend": &s.extend,
 		"cancel": &s.cancel, "promise": &s.promise, "readon": &s.readon, "sweep": &s.sweep, "due": &s.due,
 		"wake": &s.wake, "restore": &s.restore, "hurry": &s.hurry,
-		"standing": &s.standing, "awake": &s.awake,
+		"standing": &s.standing, "awake": &s.awake, "superseded": &s.superseded,
 	}
 }
 

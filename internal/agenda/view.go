@@ -321,3 +321,14 @@ func (s *Agendas) CancelIn(ctx context.Context, partition int, id, reason string
 	}
 	return nil
 }
+
+// Superseded tells whether a newer notification with the user, category and collapse key of n was accepted, whatever
+// became of it. It is remembered for as long as n can be sent again, which ends with the retention.
+func (s *Agendas) Superseded(ctx context.Context, n *notification.Notification) (bool, error) {
+	keys := s.keys(s.PartitionOf(n.UserID))
+	superseded, err := s.superseded.Run(ctx, s.client, keys, n.ID, n.Category, n.UserID).Bool()
+	if err != nil {
+		return false, fmt.Errorf("look for a newer one with the collapse key of notification %s: %w", n.ID, lost(err))
+	}
+	return superseded, nil
+}

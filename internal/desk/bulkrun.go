@@ -1,11 +1,13 @@
 package desk
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/url"
 	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -60,7 +62,7 @@ func (m *Many) RunJob(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	known := seen{}
-	for redo := len(j.Batch) > 0; j.Status == control.JobRunning; redo = false {
+	for redo := len(j.Batch) > 0; j.Status == control.JobRunning; redo = redo && len(j.Batch) > 0 {
 		began := time.Now()
 		if len(j.Batch) == 0 {
 			if j, err = m.nextBatch(ctx, j, known); err != nil {
@@ -71,6 +73,7 @@ func (m *Many) RunJob(ctx context.Context) (bool, error) {
 		if j, err = m.changeBatch(ctx, j, redo); err != nil {
 			return false, err
 		}
+		n -= len(j.Batch)
 		if !sleep(ctx, time.Duration(n)*time.Second/time.Duration(max(1, m.Rate))-time.Since(began)) {
 			return false, ctx.Err()
 		}
@@ -178,36 +181,20 @@ func addFault(j *control.Job, fault string) {
 
 // changeBatch changes the batch of a job, and counts what became of it. It may be repeated: a store that could not be
 // reached, or a process that died, leaves the batch as it is. redo says that this may be a repeat: then what had been
-// done before counts as done now.
+// done before counts as done now. What there was no time for stays in the batch.
 func (m *Many) changeBatch(ctx context.Context, j *control.Job, redo bool) (*control.Job, error) {
 	if len(j.Batch) == 0 {
 		return j, nil
 	}
-	f, err := m.jobFilter(j)
+	outcomes, err := m.changeAll(ctx, j, redo)
 	if err != nil {
-		return nil, err
-	}
-	bounded, cancel := context.WithTimeout(ctx, batchTime)
-	defer cancel()
-	outcomes := make([]error, len(j.Batch))
-	var changing errgroup.Group
-	changing.SetLimit(jobAtOnce)
-	for i, id := range j.Batch {
-		changing.Go(func() error {
-			outcomes[i] = m.changeOne(bounded, j, id, &f, redo)
-			if _, refused := errors.AsType[*RefusalError](outcomes[i]); refused || errors.Is(outcomes[i], errSkipped) {
-				return nil
-			}
-			return outcomes[i]
-		})
-	}
-	if err := changing.Wait(); err != nil {
 		return nil, fmt.Errorf("%s: %w", j.ID, err)
 	}
 	return m.save(ctx, j.ID, func(j *control.Job, _ time.Time) {
-		j.Batch = nil
-		for _, outcome := range outcomes {
+		j.Batch = slices.DeleteFunc(j.Batch, func(id string) bool {
+			outcome, changed := outcomes[id]
 			switch {
+			case !changed:
 			case outcome == nil:
 				j.Done++
 			case errors.Is(outcome, errSkipped):
@@ -216,8 +203,80 @@ func (m *Many) changeBatch(ctx context.Context, j *control.Job, redo bool) (*con
 				j.Refused++
 				addFault(j, outcome.Error())
 			}
-		}
+			return changed
+		})
 	})
+}
+
+// changeAll takes a job's action on its batch, on each user's notifications one after the other, oldest first: they go
+// on in the order in which they came. It returns what became of each that it had time for.
+func (m *Many) changeAll(ctx context.Context, j *control.Job, redo bool) (map[string]error, error) {
+	f, err := m.jobFilter(j)
+	if err != nil {
+		return nil, err
+	}
+	stop := time.Now().Add(batchTime / 2)
+	ctx, cancel := context.WithTimeout(ctx, batchTime)
+	defer cancel()
+	users, outcomes, err := m.byUser(ctx, j.Batch)
+	if err != nil {
+		return nil, err
+	}
+	var mu sync.Mutex
+	var changing errgroup.Group
+	changing.SetLimit(jobAtOnce)
+	for _, views := range users {
+		changing.Go(func() error {
+			for i := 0; i < len(views) && (i == 0 || time.Now().Before(stop)); i++ {
+				outcome := m.changeOne(ctx, j, views[i], &f, redo)
+				_, refused := errors.AsType[*RefusalError](outcome)
+				if outcome != nil && !refused && !errors.Is(outcome, errSkipped) {
+					return outcome
+				}
+				mu.Lock()
+				outcomes[views[i].ID] = outcome
+				mu.Unlock()
+			}
+			return nil
+		})
+	}
+	return outcomes, changing.Wait()
+}
+
+// byUser reads notifications, and returns those of each user, oldest first. Those that are no longer known are skipped.
+func (m *Many) byUser(ctx context.Context, ids []string) (
+	users map[string][]*notification.View, skipped map[string]error, err error,
+) {
+	views := make([]*notification.View, len(ids))
+	var reading errgroup.Group
+	reading.SetLimit(jobAtOnce)
+	for i, id := range ids {
+		reading.Go(func() error {
+			view, err := m.Store.View(ctx, id)
+			if !errors.Is(err, notification.ErrNotFound) {
+				views[i] = view
+				return err
+			}
+			return nil
+		})
+	}
+	if err := reading.Wait(); err != nil {
+		return nil, nil, err
+	}
+	users, skipped = map[string][]*notification.View{}, map[string]error{}
+	for i, view := range views {
+		if view == nil {
+			skipped[ids[i]] = errSkipped
+			continue
+		}
+		users[view.UserID] = append(users[view.UserID], view)
+	}
+	for _, of := range users {
+		slices.SortFunc(of, func(a, b *notification.View) int {
+			return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID))
+		})
+	}
+	return users, skipped, nil
 }
 
 // jobFilter reads the filter of a job. Its names were checked when the job began, whatever the policy says by now.
@@ -238,8 +297,10 @@ func (m *Many) jobFilter(j *control.Job) (notification.Filter, error) {
 var errSkipped = errors.New("skipped")
 
 // changeOne takes a job's action on one notification.
-func (m *Many) changeOne(ctx context.Context, j *control.Job, id string, f *notification.Filter, redo bool) error {
-	done, err := m.change(ctx, j.Action, id, j.Channel, f)
+func (m *Many) changeOne(ctx context.Context, j *control.Job, view *notification.View, f *notification.Filter,
+	redo bool,
+) error {
+	done, err := m.changeSeen(ctx, j.Action, view, j.Channel, f)
 	switch {
 	case errors.Is(err, notification.ErrNotFound), errors.Is(err, notification.ErrNotWaiting),
 		errors.Is(err, errNoLonger),

@@ -40,14 +40,14 @@ type changed struct {
 
 // Cancel ends a notification that waits.
 func (m *Many) Cancel(ctx context.Context, id string) error {
-	_, err := m.change(ctx, ActionCancel, id, "", nil)
+	_, err := m.change(ctx, ActionCancel, id, "")
 	return err
 }
 
 // Retry sends a notification that failed or expired again, as a new one, and returns the new id. A notification is sent
 // again once: to repeat the call returns the same id.
 func (m *Many) Retry(ctx context.Context, id string) (string, error) {
-	done, err := m.change(ctx, ActionRetry, id, "", nil)
+	done, err := m.change(ctx, ActionRetry, id, "")
 	return done.id, err
 }
 
@@ -57,17 +57,25 @@ func (m *Many) Move(ctx context.Context, id, channel string) (string, error) {
 	if err := oneOf("channel", channel, m.Names().Channels); err != nil {
 		return "", &RefusalError{Reason: err.Error()}
 	}
-	done, err := m.change(ctx, ActionMove, id, channel, nil)
+	done, err := m.change(ctx, ActionMove, id, channel)
 	return done.id, err
 }
 
-// change takes an action on one notification, unless the filter no longer selects it. It may be repeated: it ends in
-// the same. A [RefusalError] says why nothing was changed, any other error that it is unknown what was.
-func (m *Many) change(ctx context.Context, action, id, channel string, f *notification.Filter) (changed, error) {
+// change takes an action on one notification. It may be repeated: it ends in the same. A [RefusalError] says why
+// nothing was changed, any other error that it is unknown what was.
+func (m *Many) change(ctx context.Context, action, id, channel string) (changed, error) {
 	view, err := m.Store.View(ctx, id)
 	if err != nil {
 		return changed{}, err
 	}
+	return m.changeSeen(ctx, action, view, channel, nil)
+}
+
+// changeSeen is change for a notification as it was seen, unless the filter no longer selects it.
+func (m *Many) changeSeen(ctx context.Context, action string, view *notification.View, channel string,
+	f *notification.Filter,
+) (changed, error) {
+	id := view.ID
 	moved := action == ActionMove && view.Status == notification.StatusCancelled &&
 		view.Reason == notification.ReasonMoved+successor(view, channel)
 	switch {
@@ -121,6 +129,9 @@ func (m *Many) move(ctx context.Context, view *notification.View, channel string
 	if refused != nil {
 		return changed{}, refuse("%s can't be moved: %v", view.ID, refused)
 	}
+	if err := m.refuseSuperseded(ctx, view, next.ID); err != nil {
+		return changed{}, err
+	}
 	if err := m.cancel(ctx, view.ID, notification.ReasonMoved+next.ID); err != nil {
 		return changed{}, err
 	}
@@ -151,8 +162,28 @@ func (m *Many) finishMove(ctx context.Context, view *notification.View,
 	return changed{}, goesBack(refused)
 }
 
+// refuseSuperseded refuses what would go on instead of a notification when a newer one with its collapse key was
+// accepted: it would be the newest, replace the newer one that waits, and bring old content after one that has gone.
+func (m *Many) refuseSuperseded(ctx context.Context, view *notification.View, next string) error {
+	if view.CollapseKey == "" {
+		return nil
+	}
+	superseded, err := m.Store.Superseded(ctx, &view.Notification)
+	if err != nil || !superseded {
+		return err
+	}
+	// The newer one may be what goes on instead, when this is a repeat.
+	if _, err := m.Store.View(ctx, next); !errors.Is(err, notification.ErrNotFound) {
+		return err
+	}
+	return refuse("%s can't be sent again: a newer one with its collapse key was accepted", view.ID)
+}
+
 // again accepts a notification in place of an earlier one.
 func (m *Many) again(ctx context.Context, earlier *notification.View, next notification.Notification) (changed, error) {
+	if err := m.refuseSuperseded(ctx, earlier, next.ID); err != nil {
+		return changed{}, err
+	}
 	results, err := m.Intake.Accept(ctx, []intake.Request{{Notification: next}})
 	if err != nil {
 		return changed{}, err

@@ -11,8 +11,8 @@ import (
 type Store interface {
 	// Accept stores notifications, each id once, and returns one result for each, in order.
 	Accept(ctx context.Context, batch []*notification.Notification) ([]Accepted, error)
-	// Reserve reserves an idempotency key for at least life. A store that can tell whether the notification with the key
-	// has ended keeps the key until then.
+	// Reserve reserves an idempotency key for at least life. A store that can tell whether the notification with the
+	// key has ended keeps the key until then.
 	Reserve(ctx context.Context, key, fingerprint, id string, life time.Duration) (Reservation, error)
 	// Reserved tells who has an idempotency key, and changes nothing. ClaimNew stands for nobody.
 	Reserved(ctx context.Context, key, fingerprint string) (Reservation, error)

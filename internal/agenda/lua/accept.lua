@@ -25,6 +25,9 @@ elseif ARGV[2] ~= '' and call('GET', partition .. 'rebuild') ~= ARGV[2] then
 end
 local last = tonumber(call('GET', partition .. 'a') or 0)
 local elsewhere = {}
+-- How long the newest arrival with a collapse key is remembered. Where this is the store, an older one that failed may be
+-- sent again for as long as it is kept.
+local newest_life = GUARDED and COLLAPSE_LIFE or COLLAPSE_LIFE + tonumber(retention)
 
 -- replace_earlier ends the waiting notification with the same collapse key, and returns the arrival that the place of
 -- the newer one follows.
@@ -32,7 +35,7 @@ local function replace_earlier(agenda, n)
   local set = collapse_set(n.category, n.user)
   local earlier = call('HGET', set, n.collapse)
   call('HSET', set, n.collapse, n.id)
-  call('SET', newest_key(n.category, n.user, n.collapse), digits(n.arrival), 'PX', COLLAPSE_LIFE)
+  call('SET', newest_key(n.category, n.user, n.collapse), digits(n.arrival), 'PX', digits(newest_life))
   -- Its own name is left when its hash was evicted and it is placed again.
   if not earlier or earlier == n.id then return n.arrival end
   local f = call('HMGET', partition .. 'n:' .. earlier, 's', 'l', 'v')

@@ -322,7 +322,7 @@ local function finish(id, category, state, reason, retention, detail)
 end
 
 -- How long the newest arrival with a collapse key is remembered, in ms. An older notification can come back while it is
--- in flight or on its way here, which takes much less than an hour.
+-- in flight or on its way here, which takes much less than an hour. Where this is the store, see accept.lua.
 local COLLAPSE_LIFE = 3600000
 
 local function collapse_set(category, user) return partition .. 'x:' .. category .. ':' .. user end
@@ -331,8 +331,8 @@ local function newest_key(category, user, collapse_key)
   return partition .. 'h:' .. #collapse_key .. ':' .. collapse_key .. ':' .. category .. ':' .. user
 end
 
--- superseded tells whether a newer notification with the same collapse key was accepted: it waits, or it ended within
--- COLLAPSE_LIFE. Then the older one must not wait again.
+-- superseded tells whether a newer notification with the same collapse key was accepted: it waits, or it is
+-- remembered. Then the older one must not wait again.
 local function superseded(category, user, id)
   local fields = redis.call('HMGET', partition .. 'n:' .. id, 'k', 'v')
   if not fields[1] then return false end

@@ -173,9 +173,9 @@ func (r *Store) Purge(ctx context.Context, longestWindow time.Duration) (int64, 
 	return total, errors.Join(r.purgeImported(ctx, keep), r.purgeKeys(ctx), r.purgeHistory(ctx))
 }
 
-// purgeKeysSQL removes idempotency keys that have expired, and returns how many it has looked at. One whose notification
-// has not ended is kept for another day: so it is looked at once a day, not in each round, however long the pause is
-// that keeps many open.
+// purgeKeysSQL removes idempotency keys that have expired, and returns how many it has looked at. One whose
+// notification has not ended is kept for another day: so it is looked at once a day, not in each round, however long
+// the pause is that keeps many open.
 const purgeKeysSQL = `
 WITH expired AS MATERIALIZED (
 	SELECT key, ` + keyOpenSQL + ` AS open FROM pacer.idempotency_keys k

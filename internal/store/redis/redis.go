@@ -122,6 +122,11 @@ func (r *Store) CancelBecause(ctx context.Context, id, reason string) error {
 	return r.agendas.CancelIn(ctx, partition, id, reason)
 }
 
+// Superseded tells whether a newer notification with the user, category and collapse key of n was accepted.
+func (r *Store) Superseded(ctx context.Context, n *notification.Notification) (bool, error) {
+	return r.agendas.Superseded(ctx, n)
+}
+
 // View returns a notification with what has become of it, or [notification.ErrNotFound].
 func (r *Store) View(ctx context.Context, id string) (*notification.View, error) {
 	state, err := r.agendas.Lookup(ctx, id)

@@ -37,6 +37,7 @@ type Store interface {
 	Cancel(ctx context.Context, id string) error
 	List(ctx context.Context, f notification.Filter) (*notification.Page, error)
 	Find(ctx context.Context, f notification.Filter) (*notification.Found, error)
+	Superseded(ctx context.Context, n *notification.Notification) (bool, error)
 }
 
 // Subject is an empty store under test.
@@ -109,6 +110,7 @@ func Cases() []Case {
 		{"NotCancelledOnceItIsOut", notCancelled},
 		{"ReplacedByItsCollapseKey", replaced},
 		{"ReplacedInFlight", replacedInFlight},
+		{"SupersededIsKnown", supersededIsKnown},
 		{"ExpiresWhileItWaits", expires},
 		{"QuietHoursDrop", dropped},
 		{"RetryAfterItsEndExpires", retryTooLate},
