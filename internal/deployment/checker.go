@@ -29,7 +29,7 @@ func (d *Deployment) Checker(follower *control.Follower, found func(violations, 
 		Source: d.Store, Window: d.Rules.LongestWindow, InForce: d.Rules.Since, Paused: paused, Every: every,
 		Limits: func(userID, category string) invariant.Limits {
 			in := d.Rules.Settings(userID, category)
-			return invariant.Limits{Plan: in.Plan, BypassFrom: in.BypassFrom, MaxLife: d.Rules.LongestLife(category)}
+			return invariant.Limits{Plan: in.Plan, BypassFrom: in.BypassFrom, MaxLife: d.Rules.MaxLife(category)}
 		},
 		Hours: func(m invariant.Admission) invariant.Hours {
 			return invariant.Hours(d.Rules.HoursAt(m.UserID, m.Category, m.Zone, m.At))

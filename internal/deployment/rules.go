@@ -29,16 +29,16 @@ func (r *Rules) Deliveries(category string, channel notification.Channel) dispat
 	return r.Policy.Deliveries(category, channel, r.Set[channel].Delivery)
 }
 
-// MaxLife is how long a notification of a category over a channel may take, see [effective.Policy.MaxLife].
-func (r *Rules) MaxLife(category string, channel notification.Channel) time.Duration {
-	return r.Policy.MaxLife(category, channel, r.Set[channel].Delivery)
+// Life implements intake's Rules, see [effective.Policy.Life].
+func (r *Rules) Life(category string, channel notification.Channel) time.Duration {
+	return r.Policy.Life(category, channel, r.Set[channel].Delivery)
 }
 
-// LongestLife is how long a notification of a category may take, over whatever channel.
-func (r *Rules) LongestLife(category string) time.Duration {
+// MaxLife is how long a notification of a category may take, over whatever channel.
+func (r *Rules) MaxLife(category string) time.Duration {
 	longest := time.Duration(0)
-	for channel := range r.Set {
-		longest = max(longest, r.MaxLife(category, channel))
+	for name, channel := range r.Set {
+		longest = max(longest, r.Policy.MaxLife(category, name, channel.Delivery))
 	}
 	return longest
 }

@@ -25,10 +25,10 @@ import (
 // lenient rules accept everything but notifications without a target on a channel that needs one.
 type lenient struct{}
 
-func (lenient) CheckCategory(string) error                         { return nil }
-func (lenient) MaxLife(string, notification.Channel) time.Duration { return time.Hour }
-func (lenient) MaxContent(notification.Channel) int                { return 4096 }
-func (lenient) CheckDelivery(*notification.Notification) error     { return nil }
+func (lenient) CheckCategory(string) error                      { return nil }
+func (lenient) Life(string, notification.Channel) time.Duration { return time.Hour }
+func (lenient) MaxContent(notification.Channel) int             { return 4096 }
+func (lenient) CheckDelivery(*notification.Notification) error  { return nil }
 
 // bulkStore is what bulk jobs and intake need of a store.
 type bulkStore interface {

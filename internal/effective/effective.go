@@ -150,6 +150,12 @@ func (p *Policy) MaxDefer(category string) time.Duration { return p.Settings("",
 // longestRetryAfter is the longest wait that a provider may ask for.
 const longestRetryAfter = time.Hour
 
+// Life is how long a notification of a category over a channel with these settings of its own takes that waits for
+// max_defer once and is retried to the end.
+func (p *Policy) Life(category string, channel notification.Channel, own notification.DeliverySettings) time.Duration {
+	return p.MaxDefer(category) + p.Deliveries(category, channel, own).Retry.Longest()
+}
+
 // MaxLife is how long a notification of a category over a channel with these settings of its own may take, from the
 // moment at which it may go until it has ended: max_defer before each attempt, and after each a wait.
 func (p *Policy) MaxLife(category string, channel notification.Channel, own notification.DeliverySettings,

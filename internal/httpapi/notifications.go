@@ -140,7 +140,7 @@ type postInput struct {
 	ContentType     string `header:"Content-Type" hidden:"true"`
 	ContentEncoding string `header:"Content-Encoding" hidden:"true"`
 	Promise         bool   `query:"promise" doc:"Ask when it will be delivered. The response has decision, deliver_at, reason and place; what could only end as expired is refused as too-late."`
-	IdempotencyKey  string `header:"Idempotency-Key" doc:"A repeat with the same key and body gets the first response. At most 255 characters. Kept for 24 h longer than the notification may live, all deferrals and retries included. A pause or a change of the policy can make it live longer than that: then Postgres keeps the key until it has ended, and Redis forgets it."`
+	IdempotencyKey  string `header:"Idempotency-Key" doc:"A repeat with the same key and body gets the first response. At most 255 characters. Kept for 24 h longer than a notification takes that waits for max_defer once and is retried to the end. Where this one takes longer, as in a long pause, Postgres keeps the key until it has ended; Redis forgets it."`
 	RawBody         []byte
 }
 

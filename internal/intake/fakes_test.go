@@ -143,8 +143,8 @@ func (rules) CheckCategory(name string) error {
 	return &notification.FieldError{Field: "category", Message: "is not named in the policy"}
 }
 
-// MaxLife is longer over a webhook, whose retries take days.
-func (rules) MaxLife(category string, channel notification.Channel) time.Duration {
+// Life is longer over a webhook, whose retries take days.
+func (rules) Life(category string, channel notification.Channel) time.Duration {
 	life := time.Hour
 	if category == "chat" {
 		life = 48 * time.Hour

@@ -66,9 +66,9 @@ var ErrFull = errors.New("no room for more notifications")
 type Rules interface {
 	// CheckCategory refuses a category that the policy does not name, with a [notification.FieldError].
 	CheckCategory(name string) error
-	// MaxLife is how long a notification may take from the moment at which it may go until it has ended, all retries
-	// included.
-	MaxLife(category string, channel notification.Channel) time.Duration
+	// Life is how long a notification takes, from the moment at which it may go, that waits for max_defer once and is
+	// retried to the end.
+	Life(category string, channel notification.Channel) time.Duration
 	// MaxContent is how long title, body and data together may be on a channel, in bytes.
 	MaxContent(channel notification.Channel) int
 	// CheckDelivery refuses what the channel could not deliver, with a [notification.FieldError] each: a channel that

@@ -197,11 +197,11 @@ func (p *process) personal(user string) bool {
 	return (p.w.Night > 0 || p.w.Daily > 0) && p.knowledge().away[user] && p.w.mutation != "who lives elsewhere is served as all are"
 }
 
-// CheckCategory, MaxLife, MaxContent and CheckDelivery implement intake.Rules.
+// CheckCategory, Life, MaxContent and CheckDelivery implement intake.Rules.
 func (p *process) CheckCategory(string) error { return nil }
 
-// MaxLife implements intake.Rules.
-func (p *process) MaxLife(string, notification.Channel) time.Duration { return 24 * time.Hour }
+// Life implements intake.Rules.
+func (p *process) Life(string, notification.Channel) time.Duration { return 24 * time.Hour }
 
 // MaxContent implements intake.Rules.
 func (p *process) MaxContent(notification.Channel) int { return notification.MaxContentBytes }

@@ -110,8 +110,8 @@ func (w *world) wantGone(t *testing.T, id string) {
 	}
 }
 
-// A worker died. Its notification went back into its backlog and ended there: by one crash too many, by its expiry, or
-// because a newer one replaced it. Postgres has it as being sent; the relay writes the end.
+// A worker died. Its notification went back into its backlog and ended there: by its expiry, or because a newer one
+// replaced it. Postgres has it as being sent; the relay writes the end.
 func TestEndsAfterACrashAreWritten(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -120,13 +120,6 @@ func TestEndsAfterACrashAreWritten(t *testing.T) {
 		end         func(t *testing.T, w *world)
 		want        string
 	}{
-		"CrashLoop": {end: func(t *testing.T, w *world) {
-			t.Helper()
-			if err := w.redis.HSet(t.Context(), w.prefix()+"n:old", "x", storetest.MaxCrashes-1).Err(); err != nil {
-				t.Fatal(err)
-			}
-			w.lapse(t, "old")
-		}, want: "failed"},
 		"Expiry": {expiresAt: time.Now().Add(time.Hour), end: func(t *testing.T, w *world) {
 			t.Helper()
 			w.lapse(t, "old")
