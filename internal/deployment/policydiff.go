@@ -11,7 +11,7 @@ import (
 // DiffPolicy tells what the policy with a text would change. It changes nothing. Its error is a [desk.RefusalError]
 // when the text has faults.
 func (d *Deployment) DiffPolicy(ctx context.Context, text []byte) (*desk.PolicyDiff, error) {
-	other, err := policy.Parse("FILE", text, d.Rules.Set.Names()...)
+	other, err := policy.Parse("FILE", text, d.cfg.Settings.Channels.Names()...)
 	if err != nil {
 		return nil, &desk.RefusalError{Reason: err.Error(), Err: err}
 	}
