@@ -54,8 +54,16 @@ type Directory struct {
 	byURL   map[string]*entry
 	byID    map[string]*entry
 	version int64
+	// latest is the latest change that was read.
+	latest change
 	// storeTime was the store's time at the moment at of this process.
 	storeTime, at time.Time
+}
+
+// change is one of an endpoint, with its number.
+type change struct {
+	id      string
+	version int64
 }
 
 // entry is one endpoint, and what this process saw of it and has not noted yet.
@@ -137,31 +145,46 @@ func (d *Directory) Refresh(ctx context.Context) error {
 		return err
 	}
 	d.mu.Lock()
-	after, local := d.version, d.cfg.Now()
+	after, latest, local := d.version, d.latest, d.cfg.Now()
 	// A store that lost changes, or forgot which endpoints were removed, is read from the beginning.
 	anew := version < after || !d.at.IsZero() && local.Sub(d.at) > removedKept/2
 	d.storeTime, d.at = now, local
 	d.mu.Unlock()
-	if anew {
-		after = 0
-	}
 	var fresh map[string]*entry
+	if !anew && version > after {
+		if latest, anew, err = d.read(ctx, latest, version, nil); err != nil {
+			return err
+		}
+	}
 	if anew {
 		fresh = map[string]*entry{}
+		if latest, _, err = d.read(ctx, change{}, version, fresh); err != nil {
+			return err
+		}
 	}
-	for after < version {
+	d.finish(max(latest.version, version), latest, fresh)
+	return nil
+}
+
+// read takes in the changes from one on that was read before, into fresh when that is given, and returns the latest. It
+// tells whether that one is lost: the store has neither it nor a later one of the same endpoint.
+func (d *Directory) read(ctx context.Context, from change, version int64, fresh map[string]*entry) (
+	latest change, lost bool, err error,
+) {
+	latest, lost = from, from.id != ""
+	for after := max(0, from.version-1); after < version; after = latest.version {
 		changes, err := d.store.Changes(ctx, after, changesRead)
 		if err != nil {
-			return err
+			return latest, lost, err
 		}
 		if len(changes) == 0 {
 			break
 		}
 		d.take(changes, fresh)
-		after = changes[len(changes)-1].Version
+		lost = lost && !slices.ContainsFunc(changes, func(e Endpoint) bool { return e.ID == from.id })
+		latest = change{changes[len(changes)-1].ID, changes[len(changes)-1].Version}
 	}
-	d.finish(max(after, version), fresh)
-	return nil
+	return latest, lost, nil
 }
 
 // take takes in changes: into fresh when that is given, else into what is known.
@@ -192,10 +215,10 @@ func (d *Directory) take(changes []Endpoint, fresh map[string]*entry) {
 }
 
 // finish remembers how far it has read. Where everything was read, it forgets what was not there any more.
-func (d *Directory) finish(version int64, fresh map[string]*entry) {
+func (d *Directory) finish(version int64, latest change, fresh map[string]*entry) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.version = version
+	d.version, d.latest = version, latest
 	if fresh == nil {
 		return
 	}

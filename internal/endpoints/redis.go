@@ -31,7 +31,9 @@ const (
 // forgetAtOnce is how many endpoints that were removed long ago are forgotten when another is added.
 const forgetAtOnce = 100
 
-// saveSource writes an endpoint if it is still as it was read, together with its events.
+// saveSource writes an endpoint if it is still as it was read, together with its events. The number of a change is the
+// moment in µs, and higher than that of every change before it, so that a server which has lost the latest changes
+// numbers no new one like them.
 //
 //	KEYS[1]  endpoints
 //	KEYS[2]  ids
@@ -56,7 +58,8 @@ if (redis.call('HGET', KEYS[1], id) or '') ~= before then return before == '' an
 local owner = url ~= '' and redis.call('HGET', KEYS[3], url)
 if owner and owner ~= id then return owner end
 if before == '' and redis.call('ZCARD', KEYS[2]) >= tonumber(ARGV[6]) then return 'many' end
-local now = tonumber(redis.call('TIME')[1])
+local time = redis.call('TIME')
+local now = tonumber(time[1])
 for _, old in ipairs(redis.call('ZRANGEBYSCORE', KEYS[6], '-inf', now - tonumber(ARGV[7]), 'LIMIT', 0, ` +
 	strconv.Itoa(forgetAtOnce) + `)) do
   redis.call('HDEL', KEYS[1], old)
@@ -64,7 +67,9 @@ for _, old in ipairs(redis.call('ZRANGEBYSCORE', KEYS[6], '-inf', now - tonumber
   redis.call('ZREM', KEYS[6], old)
 end
 redis.call('HSET', KEYS[1], id, after)
-redis.call('ZADD', KEYS[4], redis.call('INCR', KEYS[5]), id)
+local number = string.format('%.0f', math.max(now * 1000000 + time[2], (redis.call('GET', KEYS[5]) or 0) + 1))
+redis.call('SET', KEYS[5], number)
+redis.call('ZADD', KEYS[4], number, id)
 if url_before ~= '' and url_before ~= url then redis.call('HDEL', KEYS[3], url_before) end
 if url == '' then
   redis.call('ZREM', KEYS[2], id)
