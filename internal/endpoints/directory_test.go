@@ -83,6 +83,7 @@ type process struct {
 	calls   int
 	away    error
 	store   *shifted
+	log     strings.Builder
 }
 
 // Send implements [push.Sender].
@@ -102,9 +103,10 @@ func (p *process) CheckContent(*notification.Notification) error { return nil }
 
 func newProcess(t *testing.T, s stores, c *clock) *process {
 	t.Helper()
-	p := &process{Directory: endpoints.NewDirectory(endpoints.DirectoryConfig{
-		DisableAfter: 5 * 24 * time.Hour, Now: c.now, Log: slog.New(slog.DiscardHandler),
-	})}
+	p := &process{}
+	p.Directory = endpoints.NewDirectory(endpoints.DirectoryConfig{
+		DisableAfter: 5 * 24 * time.Hour, Now: c.now, Log: slog.New(slog.NewTextHandler(&p.log, nil)),
+	})
 	p.store = &shifted{Store: s.Store, clock: c, away: &p.away}
 	if err := p.Follow(t.Context(), p.store); err != nil {
 		t.Fatal(err)
@@ -212,6 +214,33 @@ func TestASuccessAnywhereClears(t *testing.T) {
 		good.round(t)
 		if e := s.get(t, "ep_1"); e.State() != endpoints.StateOK || e.LastFailure.IsZero() {
 			t.Errorf("after a success: %+v", e.Health)
+		}
+	})
+}
+
+// The log says that an endpoint is disabled when it is, and that it is enabled when a success is noted late.
+func TestTheLogTellsWhatBecomesOfAnEndpoint(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, s stores) {
+		s.add(t, "ep_1", hook)
+		c := &clock{}
+		failing, good := newProcess(t, s, c), newProcess(t, s, c)
+		failFor(t, c, 1, failing)
+		good.send(t, nil)
+		good.away = errors.New("away")
+		good.round(t)
+		failFor(t, c, 6, failing)
+		const disabled = "a webhook endpoint is disabled"
+		if log := failing.log.String(); strings.Count(log, disabled) != 1 ||
+			!strings.Contains(log, "endpoint=ep_1 reason=\"nothing was delivered from ") {
+			t.Errorf("the one that disabled it logs %s", log)
+		}
+		good.away = nil
+		good.round(t)
+		log := good.log.String()
+		if e := s.get(t, "ep_1"); e.Disabled() || strings.Contains(log, disabled) ||
+			!strings.Contains(log, "a webhook endpoint is enabled again") {
+			t.Errorf("after the late success it is %s, and the log says %s", e.State(), log)
 		}
 	})
 }

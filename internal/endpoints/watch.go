@@ -114,10 +114,9 @@ func (e *entry) giveBack(seen Observation) {
 func (d *Directory) write(ctx context.Context, e *entry, id string, seen Observation) error {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	disabled := false
+	var happened []events.Event
 	changed, err := d.store.Change(ctx, id, func(e *Endpoint, now time.Time) ([]events.Event, error) {
-		happened := e.note(e.ID, seen, now, d.cfg.DisableAfter)
-		disabled = len(happened) > 0
+		happened = e.note(e.ID, seen, now, d.cfg.DisableAfter)
 		return happened, nil
 	})
 	if errors.Is(err, ErrNotFound) {
@@ -126,9 +125,13 @@ func (d *Directory) write(ctx context.Context, e *entry, id string, seen Observa
 	if err != nil {
 		return err
 	}
-	if disabled {
+	switch {
+	case len(happened) > 0 && changed.Disabled():
 		d.cfg.Log.WarnContext(ctx,
 			"a webhook endpoint is disabled: nothing more is sent to it until somebody enables it", "endpoint", id, "reason", changed.DisabledBecause)
+	case len(happened) > 0:
+		d.cfg.Log.InfoContext(ctx, "a webhook endpoint is enabled again: it took a delivery that was noted only now",
+			"endpoint", id)
 	}
 	e.mu.Lock()
 	e.endpoint.Health = changed.Health
