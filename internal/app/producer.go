@@ -35,12 +35,7 @@ func NewProducer(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) 
 	if err := d.UsePublishedTemplates(ctx); err != nil {
 		return nil, err
 	}
-	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
-	a.running.Go(func() { secret.NewWatcher(d.Sources(), log).Run(watching) })
-	if d.Memory != nil {
-		a.running.Go(func() { d.Memory.Run(watching) })
-	}
-	a.defers("the watch over Redis's memory and secrets", func() error { stop(); a.running.Wait(); return nil })
+	a.follow(ctx)
 	if err := a.openIntake(ctx); err != nil {
 		return nil, err
 	}
@@ -49,6 +44,20 @@ func NewProducer(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) 
 		return nil, err
 	}
 	return &Producer{app: a, Handler: handler}, nil
+}
+
+// follow keeps a producer in step with its deployment until it is closed: one that reads from a pipe may live for days.
+func (a *App) follow(ctx context.Context) {
+	d := a.deployment
+	services := []Service{secret.NewWatcher(d.Sources(), a.log), d.Preferences, d.Published}
+	if d.Memory != nil {
+		services = append(services, d.Memory)
+	}
+	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
+	for _, service := range services {
+		a.running.Go(func() { service.Run(watching) })
+	}
+	a.defers("what follows the deployment", func() error { stop(); a.running.Wait(); return nil })
 }
 
 // Close ends the connections.

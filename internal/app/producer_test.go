@@ -17,8 +17,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/deployment"
 )
 
-// produce posts a notification to a producer that was told of the stores only.
-func (d *fleet) produce(body string) (status int, reply struct{ ID, Title, Body, Detail string }) {
+// producer is one that was told of the stores only.
+func (d *fleet) producer() *app.Producer {
 	d.t.Helper()
 	s := d.settings()
 	s.WebhookAllow = nil
@@ -26,20 +26,74 @@ func (d *fleet) produce(body string) (status int, reply struct{ ID, Title, Body,
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	defer func() {
-		if err := producer.Close(); err != nil {
-			d.t.Error(err)
-		}
-	}()
-	request := httptest.NewRequestWithContext(context.WithoutCancel(d.t.Context()), http.MethodPost,
-		"/v1/notifications", strings.NewReader(body))
+	return producer
+}
+
+// ask sends a request to a producer, and reads the response into reply.
+func (d *fleet) ask(producer *app.Producer, method, path, body string, reply any) (status int) {
+	d.t.Helper()
+	request := httptest.NewRequestWithContext(context.WithoutCancel(d.t.Context()), method, path, strings.NewReader(body))
 	request.Header.Set("Content-Type", "application/json")
 	recorder := httptest.NewRecorder()
 	producer.Handler.ServeHTTP(recorder, request)
-	if err := json.Unmarshal(recorder.Body.Bytes(), &reply); err != nil {
+	if err := json.Unmarshal(recorder.Body.Bytes(), reply); err != nil {
 		d.t.Fatalf("%s: %v", recorder.Body, err)
 	}
-	return recorder.Code, reply
+	return recorder.Code
+}
+
+// produce posts a notification to a producer of its own.
+func (d *fleet) produce(body string) (status int, reply struct{ ID, Title, Body, Detail string }) {
+	d.t.Helper()
+	producer := d.producer()
+	defer d.closes(producer)
+	status = d.ask(producer, http.MethodPost, "/v1/notifications", body, &reply)
+	return status, reply
+}
+
+func (d *fleet) closes(producer *app.Producer) {
+	d.t.Helper()
+	if err := producer.Close(); err != nil {
+		d.t.Error(err)
+	}
+}
+
+// A producer that lives for long goes by the preferences and the policy of now.
+func TestAProducerFollowsItsDeployment(t *testing.T) {
+	t.Parallel()
+	for _, where := range keepsPreferences {
+		t.Run(string(where), func(t *testing.T) {
+			t.Parallel()
+			d := newDeployment(t, where, crowdPolicy, 1)
+			producer := d.producer()
+			defer d.closes(producer)
+			d.put(`{"quiet_until": "` + time.Now().Add(24*time.Hour).UTC().Format(time.RFC3339) + `"}`)
+			d.eventually("the producer knows the changed preferences", func() bool {
+				var throttle struct{ Allowed bool }
+				d.ask(producer, http.MethodGet, "/v1/users/ada/throttle?category=default", "", &throttle)
+				return !throttle.Allowed
+			})
+			d.replacePolicy(strings.Replace(crowdPolicy, "  urgent:", "  fresh: {min_gap: 1s}\n  urgent:", 1))
+			if err := d.apps[0].ReloadPolicy(); err != nil {
+				t.Fatal(err)
+			}
+			d.eventually("the producer knows the new category", func() bool {
+				var reply struct{ ID string }
+				return d.ask(producer, http.MethodPost, "/v1/notifications",
+					`{"user_id":"bob","channel":"log","category":"fresh","title":"x"}`, &reply) == http.StatusAccepted
+			})
+		})
+	}
+}
+
+// eventually waits until something is so.
+func (d *fleet) eventually(what string, ok func() bool) {
+	d.t.Helper()
+	for deadline := time.Now().Add(patience); !ok(); <-time.After(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			d.t.Fatalf("it never comes true that %s", what)
+		}
+	}
 }
 
 // A producer that writes to the queue itself takes what the deployment's API takes, and refuses what it refuses:

@@ -48,6 +48,9 @@ type Deployment struct {
 	Pool *pgxpool.Pool
 	// Rules are the policy in force and the channels.
 	Rules *Rules
+	// Published is the policy of an attached process, which its Run keeps in step with the dispatchers'; nil in a
+	// dispatcher, which has a file of its own.
+	Published *PublishedPolicy
 	// Agendas decide who goes when.
 	Agendas *agenda.Agendas
 	// Store keeps the notifications. Where it is the one in Postgres, Postgres is the same store, and Relay keeps Redis
@@ -173,7 +176,9 @@ func Attach(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (_ *D
 	if err != nil {
 		return nil, err
 	}
-	return d, d.openStore(ctx, func() *policy.Policy { return current }, channels)
+	d.Published = &PublishedPolicy{client: client, log: log, replaced: func() { d.Rules.Replaced() }}
+	d.Published.current.Store(current)
+	return d, d.openStore(ctx, d.Published.Current, channels)
 }
 
 // policyOf reads the policy that the settings name.

@@ -69,5 +69,9 @@ func Policy(ctx context.Context, client redis.UniversalClient) (*policy.Policy, 
 	if err != nil {
 		return nil, fmt.Errorf("read the deployment's policy: %w", err)
 	}
+	return parsePublished(text)
+}
+
+func parsePublished(text string) (*policy.Policy, error) {
 	return policy.Parse("the deployment's policy", []byte(text))
 }

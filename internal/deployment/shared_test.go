@@ -59,3 +59,35 @@ func TestThePolicyInForceIsPublishedAsText(t *testing.T) {
 		t.Error("a policy of a later version: want an error")
 	}
 }
+
+// An attached process goes by the policy that was published last. It keeps that one when it can't read the next, and
+// while there is none.
+func TestAnAttachedProcessFollowsThePolicy(t *testing.T) {
+	t.Parallel()
+	cfg := on(t, redistest.URL(t), 8)
+	if _, err := open(t, cfg, parse(t, onePolicy)); err != nil {
+		t.Fatal(err)
+	}
+	producer := attach(t, cfg)
+	client := producer.Redis.Client
+	for _, c := range []struct{ publish, want string }{
+		{publish: onePolicy, want: "default news"},
+		{publish: anotherPolicy, want: "default"},
+		{publish: "version: 9\n", want: "default"},
+		{publish: "", want: "default"},
+		{publish: onePolicy, want: "default news"},
+	} {
+		if err := client.Set(t.Context(), "pacer:policy", c.publish, 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if c.publish == "" {
+			client.Del(t.Context(), "pacer:policy")
+		}
+		if err := producer.Published.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(producer.Rules.CategoryNames(), " "); got != c.want {
+			t.Errorf("after %q the categories are %s, want %s", c.publish, got, c.want)
+		}
+	}
+}
