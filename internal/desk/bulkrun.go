@@ -229,8 +229,7 @@ func (m *Many) changeAll(ctx context.Context, j *control.Job, redo bool) (map[st
 		changing.Go(func() error {
 			for i := 0; i < len(views) && (i == 0 || time.Now().Before(stop)); i++ {
 				outcome := m.changeOne(ctx, j, views[i], &f, redo)
-				_, refused := errors.AsType[*RefusalError](outcome)
-				if outcome != nil && !refused && !errors.Is(outcome, errSkipped) {
+				if outcome != nil && !final(outcome) {
 					return outcome
 				}
 				mu.Lock()
@@ -295,6 +294,13 @@ func (m *Many) jobFilter(j *control.Job) (notification.Filter, error) {
 
 // errSkipped says that a notification was not to be changed, or had been before.
 var errSkipped = errors.New("skipped")
+
+// final tells whether the outcome of an action would be the same if it was repeated.
+func final(outcome error) bool {
+	_, refused := errors.AsType[*RefusalError](outcome)
+	_, partial := errors.AsType[*PartialError](outcome)
+	return refused || partial || errors.Is(outcome, errSkipped)
+}
 
 // changeOne takes a job's action on one notification.
 func (m *Many) changeOne(ctx context.Context, j *control.Job, view *notification.View, f *notification.Filter,

@@ -52,7 +52,7 @@ func (m *Many) Retry(ctx context.Context, id string) (string, error) {
 }
 
 // Move has a notification that waits, failed or expired go on over another channel, to the user's devices there. It
-// returns the new id.
+// returns the new id. Where the channel does not take it any more, a [PartialError] says how it goes on.
 func (m *Many) Move(ctx context.Context, id, channel string) (string, error) {
 	if err := oneOf("channel", channel, m.Names().Channels); err != nil {
 		return "", &RefusalError{Reason: err.Error()}
@@ -62,7 +62,7 @@ func (m *Many) Move(ctx context.Context, id, channel string) (string, error) {
 }
 
 // change takes an action on one notification. It may be repeated: it ends in the same. A [RefusalError] says why
-// nothing was changed, any other error that it is unknown what was.
+// nothing was changed, a [PartialError] what was instead, any other error that it is unknown what was.
 func (m *Many) change(ctx context.Context, action, id, channel string) (changed, error) {
 	view, err := m.Store.View(ctx, id)
 	if err != nil {
@@ -145,7 +145,7 @@ func (m *Many) finishMove(ctx context.Context, view *notification.View,
 ) (changed, error) {
 	back := again(view, string(view.Channel))
 	goesBack := func(why any) error {
-		return refuse("%s goes on as %s over its old channel: %v", view.ID, back.ID, why)
+		return &PartialError{fmt.Sprintf("%s goes on as %s over its old channel %s: %v", view.ID, back.ID, view.Channel, why)}
 	}
 	if _, err := m.Store.View(ctx, back.ID); err == nil {
 		return changed{}, goesBack("the other did not take it")
@@ -156,7 +156,12 @@ func (m *Many) finishMove(ctx context.Context, view *notification.View,
 	if _, ok := errors.AsType[*RefusalError](refused); !ok {
 		return done, refused
 	}
-	if _, err := m.again(ctx, view, back); err != nil {
+	_, err := m.again(ctx, view, back)
+	if _, ok := errors.AsType[*RefusalError](err); ok {
+		return changed{}, &PartialError{fmt.Sprintf("%s is cancelled and does not go on: %v; over its old channel %s: %v",
+			view.ID, refused, view.Channel, err)}
+	}
+	if err != nil {
 		return changed{}, err
 	}
 	return changed{}, goesBack(refused)

@@ -117,7 +117,7 @@ func (d *Desk) explain(ctx context.Context, id string) (*Explanation, error) {
 		PolicyVersion: v.Basis.PolicyVersion, Zone: v.Basis.Zone,
 	}
 	e.Detail, e.Reply = detailOf(v)
-	if e.Standing, err = d.ended(ctx, e); err != nil {
+	if e.Standing, err = d.ended(ctx, v, e); err != nil {
 		return nil, err
 	}
 	if v.Status.Waiting() {
@@ -199,7 +199,7 @@ func waitedLast(timeline []Step) string {
 }
 
 // ended says how a notification ended.
-func (d *Desk) ended(ctx context.Context, e *Explanation) (string, error) {
+func (d *Desk) ended(ctx context.Context, v *notification.View, e *Explanation) (string, error) {
 	switch e.Status {
 	case notification.StatusSending:
 		return "is being sent", nil
@@ -214,11 +214,33 @@ func (d *Desk) ended(ctx context.Context, e *Explanation) (string, error) {
 		if e.Reason == notification.ReasonOptedOut {
 			return "cancelled: " + e.Reason, nil
 		}
+		if next, moved := strings.CutPrefix(e.Reason, notification.ReasonMoved); moved {
+			return d.moved(ctx, v, next)
+		}
 		by, err := d.cfg.CancelledBy(ctx, e.ID)
 		return "cancelled by " + cmp.Or(by, "its producer, or with others by an operator"), err
 	default:
 	}
 	return undelivered(e), nil
+}
+
+// moved says under which id a notification goes on that was cancelled to be moved: next over the other channel, or
+// another over its old one.
+func (d *Desk) moved(ctx context.Context, v *notification.View, next string) (string, error) {
+	back := successor(v, string(v.Channel))
+	for _, way := range []struct{ id, words string }{
+		{next, "cancelled to be moved to another channel: it goes on as " + next},
+		{back, "cancelled to be moved, but the other channel did not take it: it goes on as " + back + " over its old one"},
+	} {
+		_, err := d.cfg.Store.View(ctx, way.id)
+		if err == nil {
+			return way.words, nil
+		}
+		if !errors.Is(err, notification.ErrNotFound) {
+			return "", err
+		}
+	}
+	return "cancelled to be moved to another channel; that it goes on as " + next + " is not known, or no longer", nil
 }
 
 // undelivered says why a notification failed or expired.

@@ -62,3 +62,9 @@ func (e *RefusalError) Error() string { return e.Reason }
 
 // Unwrap returns the error that the reason tells of.
 func (e *RefusalError) Unwrap() error { return e.Err }
+
+// PartialError says what was done, and why that is not all that was asked for.
+type PartialError struct{ Reason string }
+
+// Error is one sentence.
+func (e *PartialError) Error() string { return e.Reason }

@@ -37,7 +37,10 @@ func (w *world) many() *desk.Many {
 	store := w.bulk()
 	return &desk.Many{
 		Store: store, Control: w.control, Process: "p", Rate: 100_000, Log: slog.New(slog.DiscardHandler),
-		Intake: intake.New(intake.Config{Store: store, Rules: lenient{}, Log: slog.New(slog.DiscardHandler)}),
+		Intake: intake.New(intake.Config{
+			Store: store, Rules: lenient{}, Log: slog.New(slog.DiscardHandler),
+			HasDevice: func(context.Context, string, notification.Channel) (bool, error) { return true, nil },
+		}),
 		Names: func() desk.Names {
 			return desk.Names{Categories: w.CategoryNames(), Channels: []string{"email", "log"}}
 		},

@@ -34,8 +34,11 @@ type Actions interface {
 	AuditLog(ctx context.Context, limit int) ([]control.Entry, error)
 }
 
-// RefusalError says why an action was not taken.
-type RefusalError = desk.RefusalError
+// RefusalError says why an action was not taken, PartialError what was done in its place.
+type (
+	RefusalError = desk.RefusalError
+	PartialError = desk.PartialError
+)
 
 // Action is what is posted to /actions.
 type Action struct {
@@ -86,23 +89,30 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request) {
 			plain(w, http.StatusConflict, refusal.Reason)
 			return
 		}
+		if partial, ok := errors.AsType[*PartialError](err); ok {
+			h.audit(r, action.Action, subject, partial.Reason)
+			plain(w, http.StatusConflict, partial.Reason)
+			return
+		}
 		h.unavailable(w, r, err)
 		return
 	}
+	h.audit(r, action.Action, subject, cmp.Or(action.Why, done.ID))
+	h.writeJSON(w, r, done)
+}
+
+// audit writes down what an operator did.
+func (h *handler) audit(r *http.Request, action, subject, detail string) {
 	if h.cfg.Live != nil {
 		h.cfg.Live.changed() // operators see what they did
 	}
-	entry := control.Entry{
-		By: operator(r), Action: action.Action, Subject: subject,
-		Detail: cmp.Or(action.Why, done.ID),
-	}
+	entry := control.Entry{By: operator(r), Action: action, Subject: subject, Detail: detail}
 	if err := h.cfg.Actions.Note(r.Context(), entry); err != nil {
 		h.cfg.Log.ErrorContext(r.Context(), "took an action but could not write it to the audit log",
-			"action", action.Action, "subject", subject, "by", entry.By, "error", err)
+			"action", action, "subject", subject, "by", entry.By, "error", err)
 	}
 	h.cfg.Log.InfoContext(r.Context(), "an operator took an action",
-		"action", action.Action, "subject", subject, "by", entry.By, "detail", entry.Detail)
-	h.writeJSON(w, r, done)
+		"action", action, "subject", subject, "by", entry.By, "detail", detail)
 }
 
 // readOrder reads the body of an order. When it can't be read, it responds with why, and returns false.

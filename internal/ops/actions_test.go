@@ -29,6 +29,9 @@ func (d *fakeActions) Cancel(_ context.Context, id string) error {
 	return d.fault
 }
 
+// Move implements [ops.Actions].
+func (d *fakeActions) Move(context.Context, string, string) (string, error) { return "", d.fault }
+
 // Pause implements [ops.Actions].
 func (d *fakeActions) Pause(_ context.Context, p control.Pause) error {
 	d.done = append(d.done, "pause "+p.Subject.String()+" by "+p.By)
@@ -180,5 +183,21 @@ func TestTheAuditLogTellsWhoDidWhat(t *testing.T) {
 	want := control.Entry{By: "ada (127.0.0.1)", Action: "pause", Subject: "channel fcm", Detail: "too much"}
 	if len(d.log) != 1 || d.log[0] != want || d.done[0] != "pause channel fcm by ada (127.0.0.1)" {
 		t.Errorf("logged is %+v, done %v", d.log, d.done)
+	}
+}
+
+// What was done in place of what was asked for is in the audit log too.
+func TestTheAuditLogTellsWhatWasDoneInstead(t *testing.T) {
+	t.Parallel()
+	d := &fakeActions{fault: &ops.PartialError{Reason: "n1 goes on as n2 over its old channel webhook"}}
+	status, body := act(t, d, visit{body: `{"action":"move","id":"n1","channel":"email"}`})
+	if status != http.StatusConflict || !strings.Contains(body, "n1 goes on as n2 over its old channel webhook") {
+		t.Errorf("%d %s", status, body)
+	}
+	want := control.Entry{
+		By: "(127.0.0.1)", Action: "move", Subject: "n1", Detail: "n1 goes on as n2 over its old channel webhook",
+	}
+	if len(d.log) != 1 || d.log[0] != want {
+		t.Errorf("logged is %+v, want %+v", d.log, want)
 	}
 }
