@@ -50,6 +50,7 @@ type App struct {
 
 	deployment *deployment.Deployment
 	policy     *policy.Watcher
+	publisher  *deployment.Publisher
 	channels   *channel.Opened
 	senders    push.Registry // what the workers send by: each channel's sender behind its gate
 	gates      gate.Gates
@@ -137,6 +138,7 @@ func (a *App) openDeployment(ctx context.Context) (err error) {
 		return err
 	}
 	a.defers("the deployment", a.deployment.Close)
+	a.publisher = a.deployment.Publisher()
 	a.queue = queue.NewClient(a.deployment.Redis.Pipe)
 	return a.openGates()
 }
@@ -184,7 +186,7 @@ func (a *App) Start(ctx context.Context) error {
 
 // services are those of the process's roles.
 func (a *App) services() []Service {
-	all := []Service{a.announcer, a.policy, a.follower, a.endpoints, a.secrets, a.deployment.Preferences}
+	all := []Service{a.announcer, a.policy, a.follower, a.endpoints, a.secrets, a.deployment.Preferences, a.publisher}
 	if a.deployment.Memory != nil {
 		all = append(all, a.deployment.Memory)
 	}

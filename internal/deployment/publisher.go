@@ -1,0 +1,87 @@
+package deployment
+
+import (
+	"context"
+	"log/slog"
+	"time"
+)
+
+const (
+	// publishPause lies between a try to publish the policy and the next, and doubles up to publishPauseMost.
+	publishPause, publishPauseMost = time.Second, 30 * time.Second
+	// publishTimeout bounds a try.
+	publishTimeout = 5 * time.Second
+)
+
+// Publisher publishes the policy that this process has in force when another has come into force, for attached
+// processes. While Redis is away it tries again.
+type Publisher struct {
+	// publish publishes the policy that is in force when it is called: the newest wins.
+	publish func(context.Context) error
+	log     *slog.Logger
+	changed chan struct{}
+}
+
+// NewPublisher makes a Publisher that calls publish.
+func NewPublisher(publish func(context.Context) error, log *slog.Logger) *Publisher {
+	return &Publisher{publish: publish, log: log, changed: make(chan struct{}, 1)}
+}
+
+// Publisher publishes the deployment's policy.
+func (d *Deployment) Publisher() *Publisher {
+	return NewPublisher(func(ctx context.Context) error {
+		return PublishPolicy(ctx, d.Redis.Client, d.Rules.Current())
+	}, d.cfg.Log)
+}
+
+// Changed says that another policy is in force. It returns at once.
+func (p *Publisher) Changed() {
+	select {
+	case p.changed <- struct{}{}:
+	default:
+	}
+}
+
+// Run publishes what changes until ctx ends.
+func (p *Publisher) Run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.changed:
+			p.publishUntilDone(ctx)
+		}
+	}
+}
+
+// publishUntilDone tries until the policy is published, or ctx ends: then the next start publishes.
+func (p *Publisher) publishUntilDone(ctx context.Context) {
+	for pause, failed := publishPause, false; ; pause, failed = min(2*pause, publishPauseMost), true {
+		err := p.try(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil && failed:
+			p.log.InfoContext(ctx, "the policy is published; producers that write to the queue themselves go by it")
+			return
+		case err == nil:
+			return
+		case !failed:
+			p.log.WarnContext(ctx,
+				"could not publish the policy: producers that write to the queue themselves go by the old one; trying again",
+				"error", err)
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+func (p *Publisher) try(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
+	defer cancel()
+	return p.publish(ctx)
+}
