@@ -62,8 +62,9 @@ type Gate struct {
 	cfg   Config
 	hosts *hosts
 	slow  *slow
-	// budgetKey is the one of the credential in force.
+	// budgetKey is the one of the credential in force, spent the budget that is used up.
 	budgetKey atomic.Pointer[string]
+	spent     atomic.Pointer[spentBudget]
 }
 
 // New puts a gate before a sender.
@@ -189,31 +190,6 @@ func (g *Gate) mayTry(ctx context.Context, h *host) bool {
 	case gobreaker.StateClosed:
 	}
 	return true
-}
-
-// spend takes a call out of the budgets.
-func (g *Gate) spend(ctx context.Context, m push.Message) *push.Error {
-	for _, b := range []struct {
-		code  string
-		key   string
-		rules []throttle.Rule
-	}{
-		{CodeTarget, "to:" + digest(m.To), g.cfg.PerTarget}, {CodeBudget, "all:" + *g.budgetKey.Load(), g.cfg.Budget},
-	} {
-		if len(b.rules) == 0 {
-			continue
-		}
-		// A bucket costs the same memory whatever its size.
-		decision, err := g.cfg.Limiter.Allow(ctx, g.key(b.key),
-			throttle.Plan{Algorithm: throttle.TokenBucket, Rules: b.rules}, token())
-		switch {
-		case err != nil: // in doubt nothing is sent
-			return later(CodeUnreachable, time.Second)
-		case !decision.Allowed:
-			return later(b.code, decision.Wait())
-		}
-	}
-	return nil
 }
 
 func (g *Gate) key(name string) throttle.Key {

@@ -419,3 +419,52 @@ func TestNewCredentialsEndThePauseOfTheOldOnes(t *testing.T) {
 		}
 	})
 }
+
+// What the channel's budget refuses takes nothing from the budget of its target, in whichever process it is tried.
+func TestARefusedTryTakesNothingFromItsTarget(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := &provider{}
+		shared := throttle.NewMemory(time.Now)
+		budget := func(c *gate.Config) {
+			c.Limiter = shared
+			c.Budget = []throttle.Rule{{Max: 1, Per: time.Minute}}
+			c.PerTarget = []throttle.Rule{{Max: 3, Per: 24 * time.Hour}}
+		}
+		processes := []*gate.Gate{newGate(p, budget), newGate(p, budget)}
+		for minute := range 3 {
+			if err := processes[minute%2].Send(t.Context(), to("device")); err != nil {
+				t.Errorf("in minute %d: %v", minute, err)
+			}
+			for i := range 20 {
+				if got := code(processes[i%2].Send(t.Context(), to("device"))); got != gate.CodeBudget && minute < 2 {
+					t.Errorf("beyond the budget, in minute %d: %q", minute, got)
+				}
+				sleep(time.Second)
+			}
+			sleep(time.Minute)
+		}
+		if got := code(processes[0].Send(t.Context(), to("device"))); got != gate.CodeTarget {
+			t.Errorf("beyond its own budget: %q", got)
+		}
+	})
+}
+
+// Another credential has a budget of its own at once.
+func TestAnotherCredentialHasItsOwnBudget(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate(&provider{}, func(c *gate.Config) {
+			c.Budget, c.BudgetKey = []throttle.Rule{{Max: 1, Per: time.Hour}}, "one"
+		})
+		for _, want := range []string{"", gate.CodeBudget, gate.CodeBudget} {
+			if got := code(g.Send(t.Context(), to("device"))); got != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		}
+		g.Renew("another")
+		if err := g.Send(t.Context(), to("device")); err != nil {
+			t.Errorf("with another credential: %v", err)
+		}
+	})
+}
