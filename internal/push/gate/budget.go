@@ -14,7 +14,7 @@ type spentBudget struct {
 	until time.Time
 }
 
-// spend takes a call out of the budgets: of its target, and of the channel. It takes it out of both or of neither, since
+// spend takes a call out of the budgets: of its target, and of the channel. It takes it out of both or of neither:
 // the tries that a budget refuses are many.
 func (g *Gate) spend(ctx context.Context, m push.Message) *push.Error {
 	all, target := "all:"+*g.budgetKey.Load(), "to:"+digest(m.To)
