@@ -32,7 +32,8 @@ func (d *fleet) producer() *app.Producer {
 // ask sends a request to a producer, and reads the response into reply.
 func (d *fleet) ask(producer *app.Producer, method, path, body string, reply any) (status int) {
 	d.t.Helper()
-	request := httptest.NewRequestWithContext(context.WithoutCancel(d.t.Context()), method, path, strings.NewReader(body))
+	ctx := context.WithoutCancel(d.t.Context())
+	request := httptest.NewRequestWithContext(ctx, method, path, strings.NewReader(body))
 	request.Header.Set("Content-Type", "application/json")
 	recorder := httptest.NewRecorder()
 	producer.Handler.ServeHTTP(recorder, request)

@@ -51,7 +51,7 @@ func TestAMoveThatGoesBackIsToldTruly(t *testing.T) {
 			onBoth(t, func(t *testing.T, w *world) {
 				n := w.accept(func(n *notification.Notification) { n.Category = "slow" })
 				m := w.many()
-				m.Intake = changing{m.Intake.(*intake.Intake), c.refuses} //nolint:forcetypeassert // many makes it
+				m.Intake = changing{m.Intake.(*intake.Intake), c.refuses} //nolint:forcetypeassert,errcheck // many makes it
 				_, err := m.Move(t.Context(), n.ID, "email")
 				if !partly(err, c.says) {
 					t.Errorf("the move: %v, want %q", err, c.says)

@@ -70,7 +70,8 @@ func (in *Intake) reserve(ctx context.Context, batch []Request, results []Result
 	return remaining, nil
 }
 
-// longest is how long a notification lives from now on that is deferred once and retried to the end, or until it expires.
+// longest is how long a notification lives from now on that is deferred once and retried to the end, or until it
+// expires.
 func (in *Intake) longest(n *notification.Notification) time.Duration {
 	now := in.cfg.Clock()
 	life := max(0, n.SendAt.Sub(now)) + in.cfg.Rules.Life(n.Category, n.Channel)

@@ -34,9 +34,10 @@ type Actions interface {
 	AuditLog(ctx context.Context, limit int) ([]control.Entry, error)
 }
 
-// RefusalError says why an action was not taken, PartialError what was done in its place.
 type (
+	// RefusalError says why an action was not taken.
 	RefusalError = desk.RefusalError
+	// PartialError says what was done in place of what was asked for. That is in the audit log.
 	PartialError = desk.PartialError
 )
 
