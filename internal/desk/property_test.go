@@ -24,6 +24,8 @@ const (
 	watched = 700 * time.Millisecond
 	// prompt is how long after its slot something goes of which can be said that it goes first.
 	prompt = 30 * time.Millisecond
+	// atOnce is how much later than the first something may have come due to count as due at the same moment.
+	atOnce = 2 * time.Millisecond
 	// ahead is how much earlier than its slot something may be granted.
 	ahead = 20 * time.Millisecond
 )
@@ -167,7 +169,8 @@ func (w *world) check(u *desk.User, c *desk.UserCategory, went []*dispatch.Grant
 		w.Errorf("%s: %s went at %s, before %s", what, first.Notification.ID, first.AdmittedAt.UTC(), c.NextAt)
 	}
 	// On a slow machine others have come due by the time that somebody looks, and may be more urgent.
-	if first.AdmittedAt.After(c.NextAt.Add(prompt)) {
+	cameDue := first.RepliedAt.Add(first.SlotIn)
+	if first.AdmittedAt.After(c.NextAt.Add(prompt)) || cameDue.After(c.NextAt.Add(atOnce)) {
 		return
 	}
 	due := []string{}
