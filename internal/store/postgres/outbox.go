@@ -12,7 +12,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/notification"
-	"github.com/pacer-notify/pacer/internal/store/postgres/patience"
+	"github.com/pacer-notify/pacer/internal/store/postgres/limited"
 )
 
 const (
@@ -152,7 +152,7 @@ func (l *Relay) emptyOutbox(ctx context.Context) error {
 // emptyPart puts one batch of the outbox into its backlogs, and returns the size of the batch.
 func (l *Relay) emptyPart(ctx context.Context, away *partitionsAway) (found int, err error) {
 	next := outboxPlace{}
-	err = l.store.db.InTx(ctx, l.outboxOptions(), func(tx *patience.Tx) error {
+	err = l.store.db.InTx(ctx, l.outboxOptions(), func(tx *limited.Tx) error {
 		rows, err := tx.Query(ctx, outboxSQL, outboxBatch, l.cursor.leftAt, l.cursor.id)
 		if err != nil {
 			return err

@@ -38,7 +38,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/notification"
-	"github.com/pacer-notify/pacer/internal/store/postgres/patience"
+	"github.com/pacer-notify/pacer/internal/store/postgres/limited"
 )
 
 // Config of a Store.
@@ -95,7 +95,7 @@ func (c Config) withDefaults() Config {
 type Store struct {
 	cfg     Config
 	pool    *pgxpool.Pool
-	db      patience.DB // the pool, for what nobody waits for: each wait is bounded by Config.StatementTimeout
+	db      limited.DB // the pool, for what nobody waits for: each wait is bounded by Config.StatementTimeout
 	agendas *agenda.Agendas
 	// counted is insertSQL's parameter that says whether this process counts what it accepts.
 	counted string
@@ -110,7 +110,7 @@ type Store struct {
 // of Redis, see [agenda.Config]. Close the Store after use.
 func New(pool *pgxpool.Pool, agendas *agenda.Agendas, cfg Config) *Store {
 	r := &Store{cfg: cfg.withDefaults(), pool: pool, agendas: agendas, counted: "yes"}
-	r.db = patience.New(pool, r.cfg.StatementTimeout)
+	r.db = limited.New(pool, r.cfg.StatementTimeout)
 	if cfg.Apart {
 		r.counted = "no"
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
-	"github.com/pacer-notify/pacer/internal/store/postgres/patience"
+	"github.com/pacer-notify/pacer/internal/store/postgres/limited"
 )
 
 // rebuildLock is the advisory lock of the process that rebuilds: "rebuild" in ASCII.
@@ -221,7 +221,7 @@ func (r *rebuild) voidClaims(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = r.store.db.InTx(ctx, pgx.TxOptions{}, func(tx *patience.Tx) error {
+	err = r.store.db.InTx(ctx, pgx.TxOptions{}, func(tx *limited.Tx) error {
 		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", int64(claimLock)); err != nil {
 			return err
 		}

@@ -32,8 +32,8 @@ SELECT user_id, category, admitted_at, channel FROM (
 	WHERE ended_at IS NULL AND status = 'sending' AND admitted_at > $1
 ) admitted ORDER BY user_id, category, admitted_at`
 
-// windowsPatience is how long windowsSQL may take: Postgres sorts all admissions before it returns the first.
-const windowsPatience = 5 * time.Minute
+// windowsTimeout is how long windowsSQL may take: Postgres sorts all admissions before it returns the first.
+const windowsTimeout = 5 * time.Minute
 
 // restoreWindows counts the admissions of each backlog again.
 func (r *rebuild) restoreWindows(ctx context.Context) error {
@@ -41,7 +41,7 @@ func (r *rebuild) restoreWindows(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	rows, err := r.store.db.With(windowsPatience).Query(ctx, windowsSQL, now.Add(-r.cfg.Windows()).UnixMicro())
+	rows, err := r.store.db.With(windowsTimeout).Query(ctx, windowsSQL, now.Add(-r.cfg.Windows()).UnixMicro())
 	if err != nil {
 		return describe("read the admissions", err)
 	}

@@ -1,9 +1,9 @@
-// Package patience bounds how long a statement waits for Postgres.
+// Package limited bounds how long a statement waits for Postgres.
 //
 // A host that has vanished, or a network that swallows what is sent, returns no error: a statement would wait until the
 // kernel gives the connection up, a quarter of an hour or longer. The bound is on each wait, for the response and for
 // each further row, not on the whole statement: whoever reads many rows, slowly, is not cut off.
-package patience
+package limited
 
 import (
 	"context"
@@ -15,29 +15,29 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// DB is a database on which no wait is longer than the patience.
+// DB is a database on which no wait is longer than the limit.
 type DB struct {
 	statements
 	pool *pgxpool.Pool
 }
 
 // New makes a DB of a pool.
-func New(pool *pgxpool.Pool, patience time.Duration) DB {
-	return DB{statements: statements{on: pool, patience: patience}, pool: pool}
+func New(pool *pgxpool.Pool, limit time.Duration) DB {
+	return DB{statements: statements{on: pool, limit: limit}, pool: pool}
 }
 
-// With is the database with another patience.
-func (d DB) With(patience time.Duration) DB { return New(d.pool, patience) }
+// With is the database with another limit.
+func (d DB) With(limit time.Duration) DB { return New(d.pool, limit) }
 
 // Begin begins a transaction.
 func (d DB) Begin(ctx context.Context, options pgx.TxOptions) (*Tx, error) {
-	ctx, cancel := context.WithTimeout(ctx, d.patience)
+	ctx, cancel := context.WithTimeout(ctx, d.limit)
 	defer cancel()
 	tx, err := d.pool.BeginTx(ctx, options)
 	if err != nil {
 		return nil, err
 	}
-	return &Tx{statements: statements{on: tx, patience: d.patience}, tx: tx}, nil
+	return &Tx{statements: statements{on: tx, limit: d.limit}, tx: tx}, nil
 }
 
 // InTx runs do in a transaction, which it commits unless do fails.
@@ -61,14 +61,14 @@ type Tx struct {
 
 // Commit commits the transaction.
 func (t *Tx) Commit(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, t.patience)
+	ctx, cancel := context.WithTimeout(ctx, t.limit)
 	defer cancel()
 	return t.tx.Commit(ctx)
 }
 
 // Rollback rolls the transaction back, also after ctx has ended: others may wait for its locks.
 func (t *Tx) Rollback(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.limit)
 	defer cancel()
 	return t.tx.Rollback(ctx)
 }
@@ -80,19 +80,19 @@ type statements struct {
 		Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 		QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 	}
-	patience time.Duration
+	limit time.Duration
 }
 
 // Exec runs a statement that returns no rows.
 func (s statements) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.patience)
+	ctx, cancel := context.WithTimeout(ctx, s.limit)
 	defer cancel()
 	return s.on.Exec(ctx, sql, args...)
 }
 
 // QueryRow runs a statement that returns one row, which must be scanned.
 func (s statements) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
-	ctx, cancel := context.WithTimeout(ctx, s.patience)
+	ctx, cancel := context.WithTimeout(ctx, s.limit)
 	return row{Row: s.on.QueryRow(ctx, sql, args...), done: cancel}
 }
 
@@ -110,7 +110,7 @@ func (r row) Scan(into ...any) error {
 
 // Query runs a statement that returns rows, which must be closed.
 func (s statements) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
-	w := begin(ctx, s.patience)
+	w := begin(ctx, s.limit)
 	found, err := s.on.Query(w, sql, args...) //nolint:contextcheck // w is a child of ctx
 	if err != nil {
 		w.end()
@@ -120,7 +120,7 @@ func (s statements) Query(ctx context.Context, sql string, args ...any) (pgx.Row
 	return rows{Rows: found, wait: w}, nil
 }
 
-// rows give each row a patience of its own.
+// rows give each row a limit of its own.
 type rows struct {
 	pgx.Rows
 	wait *wait
@@ -143,20 +143,20 @@ func (r rows) Close() {
 // wait is the context of a statement. It ends like one whose time is over when the statement has waited for too long.
 type wait struct {
 	context.Context
-	cancel   context.CancelCauseFunc
-	timer    *time.Timer
-	patience time.Duration
+	cancel context.CancelCauseFunc
+	timer  *time.Timer
+	limit  time.Duration
 }
 
 // begin begins to wait.
-func begin(ctx context.Context, patience time.Duration) *wait {
+func begin(ctx context.Context, limit time.Duration) *wait {
 	ctx, cancel := context.WithCancelCause(ctx)
-	timer := time.AfterFunc(patience, func() { cancel(context.DeadlineExceeded) })
-	return &wait{Context: ctx, cancel: cancel, timer: timer, patience: patience}
+	timer := time.AfterFunc(limit, func() { cancel(context.DeadlineExceeded) })
+	return &wait{Context: ctx, cancel: cancel, timer: timer, limit: limit}
 }
 
 func (w *wait) pause()  { w.timer.Stop() }
-func (w *wait) resume() { w.timer.Reset(w.patience) }
+func (w *wait) resume() { w.timer.Reset(w.limit) }
 
 func (w *wait) end() {
 	w.timer.Stop()

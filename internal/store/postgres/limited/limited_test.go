@@ -1,4 +1,4 @@
-package patience_test
+package limited_test
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pacer-notify/pacer/internal/push/pushtest"
-	"github.com/pacer-notify/pacer/internal/store/postgres/patience"
+	"github.com/pacer-notify/pacer/internal/store/postgres/limited"
 	"github.com/pacer-notify/pacer/test/postgrestest"
 )
 
@@ -64,12 +64,12 @@ func wantOver(t *testing.T, what string, ask func(context.Context) error) {
 }
 
 // Whatever a swallowed connection is asked ends as one whose time is over.
-func TestNoWaitIsLongerThanThePatience(t *testing.T) {
+func TestNoWaitIsLongerThanTheLimit(t *testing.T) {
 	t.Parallel()
 	pool, hole := connect(t, 6)
-	var open [2]*patience.Tx
+	var open [2]*limited.Tx
 	for i := range open {
-		tx, err := patience.New(pool, forever).With(3*time.Second).Begin(t.Context(), pgx.TxOptions{})
+		tx, err := limited.New(pool, forever).With(3*time.Second).Begin(t.Context(), pgx.TxOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,7 +78,7 @@ func TestNoWaitIsLongerThanThePatience(t *testing.T) {
 	hole.Swallow()
 	wantOver(t, "Commit", open[0].Commit)
 	wantOver(t, "Rollback", open[1].Rollback)
-	db := patience.New(pool, 100*time.Millisecond)
+	db := limited.New(pool, 100*time.Millisecond)
 	wantOver(t, "Exec", func(ctx context.Context) error { _, err := db.Exec(ctx, "SELECT 1"); return err })
 	wantOver(t, "QueryRow", func(ctx context.Context) error { return db.QueryRow(ctx, "SELECT 1").Scan(new(int)) })
 	wantOver(t, "Query", func(ctx context.Context) error {
@@ -97,7 +97,7 @@ func TestRollbackComesAfterTheContextHasEnded(t *testing.T) {
 	t.Parallel()
 	pool, _ := connect(t, 1)
 	ctx, cancel := context.WithCancel(t.Context())
-	err := patience.New(pool, forever).InTx(ctx, pgx.TxOptions{}, func(*patience.Tx) error {
+	err := limited.New(pool, forever).InTx(ctx, pgx.TxOptions{}, func(*limited.Tx) error {
 		cancel()
 		return ctx.Err()
 	})
@@ -110,12 +110,12 @@ func TestRollbackComesAfterTheContextHasEnded(t *testing.T) {
 	}
 }
 
-// Whoever reads many rows, and does something with each, takes longer than the patience with each wait.
+// Whoever reads many rows, and does something with each, takes longer than the limit with each wait.
 func TestASlowReaderIsNotCutOff(t *testing.T) {
 	t.Parallel()
 	const patient = 3 * time.Second
 	pool, _ := connect(t, 1)
-	rows, err := patience.New(pool, patient).Query(t.Context(), rowsSQL)
+	rows, err := limited.New(pool, patient).Query(t.Context(), rowsSQL)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func TestASlowReaderIsNotCutOff(t *testing.T) {
 func TestRowsThatNoLongerComeAreNotAwaited(t *testing.T) {
 	t.Parallel()
 	pool, hole := connect(t, 1)
-	rows, err := patience.New(pool, 3*time.Second).Query(t.Context(), rowsSQL)
+	rows, err := limited.New(pool, 3*time.Second).Query(t.Context(), rowsSQL)
 	if err != nil {
 		t.Fatal(err)
 	}

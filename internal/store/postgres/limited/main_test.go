@@ -1,4 +1,4 @@
-package patience_test
+package limited_test
 
 import (
 	"testing"
