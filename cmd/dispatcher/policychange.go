@@ -174,14 +174,14 @@ func (c *policyApplyCommand) await(ctx context.Context, to streams, version stri
 			}
 		}
 		all := len(in.Processes)
-		if have != told {
+		if all > 0 && have != told { // none is listed until the first has announced itself
 			told = have
 			if _, err := fmt.Fprintf(to.out, "version %s is in force on %d of %s\n", version, have,
 				count(all, "process", "processes")); err != nil {
 				return err
 			}
 		}
-		if have == all && in.Version == version {
+		if all > 0 && have == all && in.Version == version {
 			return nil
 		}
 		if time.Now().After(until) {
@@ -197,6 +197,9 @@ func (c *policyApplyCommand) await(ctx context.Context, to streams, version stri
 
 // missing names the processes that have another version.
 func (*policyApplyCommand) missing(to streams, in *ops.PolicyInForce, version string) error {
+	if len(in.Processes) == 0 {
+		_, _ = fmt.Fprintln(to.err, "no process is listed on Redis, so nobody knows which policy they have; check whether Redis is full")
+	}
 	for _, p := range in.Processes {
 		switch {
 		case p.Policy == nil:

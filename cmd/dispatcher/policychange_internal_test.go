@@ -1,11 +1,19 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
+
+	"github.com/pacer-notify/pacer/internal/ops"
 )
 
 // A looser policy moves up what waits: diff says so and changes nothing, apply puts it in force.
@@ -43,6 +51,45 @@ func TestPolicyDiffAndApply(t *testing.T) {
 	d.want(d.command("policy", "show"), 0, looser, "")
 	d.want(d.command("policy", "apply", file), 0, "is in force on 1 of 1 process\n", "")
 	d.want(d.command("user", "ada"), 0, "policy  ", "")
+}
+
+// Whoever asks right after the start finds no process listed yet. That is not "everywhere".
+func TestNobodyListedIsNotEverybody(t *testing.T) {
+	t.Parallel()
+	file := written(t, "policy.yaml", "version: 1\ncategories:\n  default: {}\n")
+	p, err := readPolicy(file, streams{io.Discard, io.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name   string
+		listed int64 // from which look on
+		code   int
+		out    string
+		err    string
+	}{
+		{"later", 2, 0, "version " + p.Version() + " is in force on 1 of 1 process\n", ""},
+		{"never", math.MaxInt64, 1, "", "no process is listed on Redis"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			var looks atomic.Int64
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				in := ops.PolicyInForce{Policy: ops.Policy{Version: p.Version(), File: file}}
+				if looks.Add(1) > c.listed {
+					in.Processes = []ops.Process{{Policy: &in.Policy}}
+				}
+				if err := json.NewEncoder(w).Encode(in); err != nil {
+					t.Error(err)
+				}
+			}))
+			t.Cleanup(server.Close)
+			got := ask(t, "policy", "apply", file, "--yes", "--wait=1s", "--ops-listen", server.URL)
+			if got.code != c.code || got.out != c.out || !strings.Contains(got.err, c.err) {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
 }
 
 func TestAFileIsReplacedWhole(t *testing.T) {
