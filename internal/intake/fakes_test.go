@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -28,6 +29,9 @@ type reservation struct {
 
 // store keeps notifications in memory and behaves like the real stores. It fails where a test tells it to.
 type store struct {
+	takes time.Duration // how long an answer about a key takes
+
+	mu    sync.Mutex // of keys
 	known   map[string]*notification.Notification
 	keys    map[string]*reservation
 	accepts [][]string // ids of each call of Accept
@@ -78,9 +82,12 @@ func (r *store) Accept(_ context.Context, batch []*notification.Notification) ([
 func (r *store) Reserve(
 	_ context.Context, key, fingerprint, id string, life time.Duration,
 ) (intake.Reservation, error) {
+	time.Sleep(r.takes)
 	if err := r.failing("reserve"); err != nil {
 		return intake.Reservation{}, err
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	held, found := r.keys[key]
 	if !found {
 		r.keys[key] = &reservation{Fingerprint: fingerprint, ID: id, Pending: true, Life: life}
@@ -101,6 +108,8 @@ func (r *store) Reserved(_ context.Context, key, fingerprint string) (intake.Res
 	if err := r.failing("reserved"); err != nil {
 		return intake.Reservation{}, err
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	held, found := r.keys[key]
 	switch {
 	case !found:
@@ -114,9 +123,12 @@ func (r *store) Reserved(_ context.Context, key, fingerprint string) (intake.Res
 }
 
 func (r *store) Commit(_ context.Context, key string) error {
+	time.Sleep(r.takes)
 	if err := r.failing("commit"); err != nil {
 		return err
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.keys[key].Pending = false
 	return nil
 }

@@ -297,20 +297,15 @@ func (in *Intake) store(ctx context.Context, batch []Request, results []Result, 
 		return err
 	}
 	for i, index := range pending {
-		r, key := &results[index], batch[index].IdempotencyKey
+		r := &results[index]
 		if accepted[i].Known {
 			*r = repeated(r.Notification, accepted[i])
 		} else {
 			r.Notification.CreatedAt = accepted[i].At
 			in.cfg.Accepted(r.Notification.Category)
 		}
-		if key != "" { // of a conflict too, so that a repeat gets the same response
-			if err := in.cfg.Store.Commit(ctx, key); err != nil {
-				return err
-			}
-		}
 	}
-	return nil
+	return in.commit(ctx, batch, pending)
 }
 
 // trace starts the traces of notifications that are about to be stored.

@@ -3,7 +3,9 @@ package intake_test
 import (
 	"encoding/json"
 	"errors"
+	"strconv"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -137,6 +139,33 @@ func TestAKeyTwiceInABatchIsOneNotification(t *testing.T) {
 }
 
 // When the first request with a key is refused, so are the repeats in its batch.
+// A batch of many keys over a slow link would take longer than its caller waits, if each were asked for alone.
+func TestKeysOfABatchAreAskedForSideBySide(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		b.store.takes = 10 * time.Millisecond
+		batch := make([]intake.Request, 1600)
+		for i := range batch {
+			batch[i] = keyed(strconv.Itoa(i), "hi")
+		}
+		began := time.Now()
+		first := b.accept(t, batch...)
+		if took := time.Since(began); took > 2*time.Second+50*time.Millisecond {
+			t.Errorf("a batch of %d keys takes %s, where each takes 20 ms", len(batch), took)
+		}
+		b.store.keys["7"].Pending = true
+		batch[8].Notification.Title = "ho"
+		for i, again := range b.accept(t, batch...) {
+			switch {
+			case i == 7 && errors.Is(again.Err, intake.ErrInProgress), i == 8 && errors.Is(again.Err, intake.ErrKeyReused):
+			case !again.Known || again.Notification.ID != first[i].Notification.ID:
+				t.Errorf("the repeat of request %d gives %+v", i, again)
+			}
+		}
+	})
+}
+
 func TestARefusedKeyIsRefusedTwiceInABatch(t *testing.T) {
 	t.Parallel()
 	b := newBench()

@@ -41,33 +41,55 @@ func fingerprint(r *Request) string {
 
 // reserve reserves the idempotency keys of the pending requests, and returns those that are still to be stored.
 func (in *Intake) reserve(ctx context.Context, batch []Request, results []Result, pending []int) ([]int, error) {
-	remaining := pending[:0]
+	decided := make([]bool, len(batch))
+	asking, ctx := errgroup.WithContext(ctx)
+	asking.SetLimit(keysAtOnce)
 	for _, i := range pending {
-		key := batch[i].IdempotencyKey
-		if key == "" {
-			remaining = append(remaining, i)
-			continue
-		}
-		n := results[i].Notification
-		r, err := in.cfg.Store.Reserve(ctx, key, fingerprint(&batch[i]), n.ID, in.longest(n)+keyLife)
-		if err != nil {
-			return nil, err
-		}
-		switch r.Claim {
-		case ClaimNew:
-			n.ID = r.ID
-			remaining = append(remaining, i)
-		case ClaimDone:
-			if results[i], err = in.known(ctx, r.ID, n, batch[i].Template != nil); err != nil {
-				return nil, err
-			}
-		case ClaimBusy:
-			results[i] = Result{Err: ErrInProgress}
-		case ClaimOther:
-			results[i] = Result{Err: ErrKeyReused}
+		if batch[i].IdempotencyKey != "" {
+			asking.Go(func() (err error) {
+				decided[i], err = in.reserveOne(ctx, &batch[i], &results[i])
+				return err
+			})
 		}
 	}
-	return remaining, nil
+	if err := asking.Wait(); err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(pending, func(i int) bool { return decided[i] }), nil
+}
+
+// reserveOne reserves the idempotency key of one request. It tells whether that decided its result.
+func (in *Intake) reserveOne(ctx context.Context, request *Request, result *Result) (decided bool, err error) {
+	n := result.Notification
+	r, err := in.cfg.Store.Reserve(ctx, request.IdempotencyKey, fingerprint(request), n.ID, in.longest(n)+keyLife)
+	if err != nil {
+		return false, err
+	}
+	switch r.Claim {
+	case ClaimNew:
+		n.ID = r.ID
+		return false, nil
+	case ClaimDone:
+		*result, err = in.known(ctx, r.ID, n, request.Template != nil)
+	case ClaimBusy:
+		*result = Result{Err: ErrInProgress}
+	case ClaimOther:
+		*result = Result{Err: ErrKeyReused}
+	}
+	return true, err
+}
+
+// commit commits the idempotency keys of requests that have been stored, also of those that are a conflict, so that a
+// repeat gets the same response.
+func (in *Intake) commit(ctx context.Context, batch []Request, stored []int) error {
+	committing, ctx := errgroup.WithContext(ctx)
+	committing.SetLimit(keysAtOnce)
+	for _, i := range stored {
+		if key := batch[i].IdempotencyKey; key != "" {
+			committing.Go(func() error { return in.cfg.Store.Commit(ctx, key) })
+		}
+	}
+	return committing.Wait()
 }
 
 // longest is how long a notification lives from now on that is deferred once and retried to the end, or until it
@@ -87,16 +109,17 @@ var changing = []string{"category", "channel", "to", "send_at", "expires_at"}
 
 const (
 	// lookups is of how many refused requests of a batch it is asked whether they were accepted before: a batch may be
-	// refused whole, and must be told so in time. lookupsAtOnce is how many are asked side by side.
-	lookups       = 1000
-	lookupsAtOnce = 16
+	// refused whole, and must be told so in time.
+	lookups = 1000
+	// keysAtOnce is for how many requests of a batch a store is asked side by side.
+	keysAtOnce = 16
 )
 
 // recognize makes repeats of requests that are refused now, but were accepted before: whoever repeats a request because
 // its response was lost has to learn that. It clears the notifications of those that stay refused.
 func (in *Intake) recognize(ctx context.Context, batch []Request, results []Result) error {
 	asking, asked := errgroup.Group{}, 0
-	asking.SetLimit(lookupsAtOnce)
+	asking.SetLimit(keysAtOnce)
 	for i := range results {
 		r := &results[i]
 		if r.Err == nil {
