@@ -3,7 +3,6 @@ package app_test
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"net/http"
 	"strings"
@@ -180,7 +179,7 @@ func TestBulkTakesTheGoodOnes(t *testing.T) {
 	d := newDeployment(t, onRedis, crowdPolicy, 1)
 	body := bytes.Join([][]byte{
 		valid(nil), []byte("nonsense"), valid(item{"category": "unknown"}), valid(item{"id": "twice"}),
-		valid(item{"id": "twice"}),
+		valid(item{"id": "twice"}), valid(item{"data": item{"long": strings.Repeat("x", 2<<20)}}),
 	}, []byte("\n"))
 	var reply struct {
 		Accepted, Rejected int
@@ -194,8 +193,9 @@ func TestBulkTakesTheGoodOnes(t *testing.T) {
 	if status != http.StatusOK {
 		t.Fatalf("status %d", status)
 	}
-	if reply.Accepted != 3 || reply.Rejected != 2 ||
-		fmt.Sprint(len(reply.Results), reply.Results[0].Index, reply.Results[1].Index) != "2 1 2" {
+	if reply.Accepted != 3 || reply.Rejected != 3 || len(reply.Results) != 3 || reply.Results[0].Index != 1 ||
+		reply.Results[1].Index != 2 || reply.Results[2].Index != 5 ||
+		!strings.HasSuffix(reply.Results[2].Error, "and may have 2097152") {
 		t.Errorf("reply %+v", reply)
 	}
 	if s := d.stats(); s.Totals.Accepted != 2 {

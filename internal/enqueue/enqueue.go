@@ -16,14 +16,15 @@ import (
 	"strconv"
 
 	"github.com/google/uuid"
+
+	"github.com/pacer-notify/pacer/internal/wire"
 )
 
 const (
 	// batchLines and batchBytes bound one request, well below the API's own limits.
 	batchLines = 1000
 	batchBytes = 4 << 20
-	// maxLine is how long a line may be: the longest content, escaped.
-	maxLine = 2 << 20
+	maxLine    = wire.MaxBytes
 )
 
 // Config of a run.

@@ -102,8 +102,6 @@ type Channel struct {
 }
 
 const (
-	// maxBody bounds a single notification: the longest content with every character escaped.
-	maxBody = 2 << 20
 	// maxBulkBody and maxBulkItems bound a batch.
 	maxBulkBody  = 16 << 20
 	maxBulkItems = 10_000

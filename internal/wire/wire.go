@@ -44,13 +44,19 @@ var (
 	priorities    = "critical, high, normal or low"
 )
 
+// MaxBytes bounds the JSON of one notification: the longest content with every character escaped.
+const MaxBytes = 2 << 20
+
 // ErrMalformed begins every error about a body that is no JSON.
 var ErrMalformed = errors.New("the body is not the JSON of a notification")
 
 // Decode reads one notification. own are the names of the channels that have a format of their own: a notification may
 // have an object in that format under its channel's name. What is wrong with a field is a [notification.FieldError];
-// what is no JSON object at all is [ErrMalformed].
+// what is no JSON object at all, or a longer one than [MaxBytes], is [ErrMalformed].
 func Decode(raw []byte, own []string) (intake.Request, error) {
+	if len(raw) > MaxBytes {
+		return intake.Request{}, fmt.Errorf("%w: it has %d bytes, and may have %d", ErrMalformed, len(raw), MaxBytes)
+	}
 	overrides, err := checkStructure(raw, own)
 	if err != nil {
 		return intake.Request{}, err
