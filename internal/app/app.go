@@ -76,6 +76,7 @@ type App struct {
 	api, ops *listener
 	draining atomic.Bool
 
+	failed     chan error // why the process can't go on
 	background context.CancelFunc
 	running    sync.WaitGroup
 	closers    []closer
@@ -100,7 +101,9 @@ func (h Hooks) New(ctx context.Context, cfg *settings.Resolved, log *slog.Logger
 	if cfg.Setup.Embedded() && !cfg.HasRole(settings.RoleWorker) {
 		return nil, refusal.New("without REDIS_URL everything lives in one process, which must have the worker role")
 	}
-	a := &App{cfg: cfg, hooks: h.withDefaults(), log: log, registry: prometheus.NewRegistry()}
+	a := &App{
+		cfg: cfg, hooks: h.withDefaults(), log: log, registry: prometheus.NewRegistry(), failed: make(chan error, 1),
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.closeAll())
@@ -132,6 +135,7 @@ func (a *App) openDeployment(ctx context.Context) (err error) {
 				a.workers.Look(partition)
 			}
 		},
+		Lost:               func(why error) { a.failed <- why },
 		PreferencesChanged: func(userID string) { a.checker.Exempt(userID) }, Hooks: a.hooks.Hooks, Log: a.log,
 	})
 	if err != nil {
@@ -190,6 +194,9 @@ func (a *App) services() []Service {
 	if a.deployment.Memory != nil {
 		all = append(all, a.deployment.Memory)
 	}
+	if a.deployment.Node != nil {
+		all = append(all, a.deployment.Node)
+	}
 	if a.live != nil {
 		all = append(all, a.live, a.checker, a.many)
 	}
@@ -226,17 +233,21 @@ func (a *App) Stop(ctx context.Context) error {
 	return a.stopErr
 }
 
-// Run works until ctx ends, and then drains.
+// Run works until ctx ends, and then drains. It also drains when the process can't go on, and then gives the reason.
 func (a *App) Run(ctx context.Context) error {
 	if err := a.Start(ctx); err != nil {
 		return err
 	}
-	<-ctx.Done()
+	var failure error
+	select {
+	case <-ctx.Done():
+	case failure = <-a.failed:
+	}
 	a.log.InfoContext(ctx, "this process drains: it finishes what it delivers, then stops",
 		"in_flight", a.dispatcher.Undone(), "at_most", a.cfg.DrainTimeout.String())
 	err := a.Stop(ctx)
 	a.log.InfoContext(ctx, "this process has stopped")
-	return err
+	return errors.Join(failure, err)
 }
 
 // Stats counts what the deployment holds and did.

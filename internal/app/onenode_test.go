@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/pacer-notify/pacer/internal/app"
@@ -79,5 +80,30 @@ func TestOneNodeIsAlone(t *testing.T) {
 		t.Fatalf("a second process: %v, want a refusal", err)
 	} else if want := "another process without REDIS_URL works on this database: give all of them the same REDIS_URL"; refusal.Reason != want {
 		t.Errorf("%q, want %q", refusal.Reason, want)
+	}
+}
+
+// The lock that keeps others away ends with its connection, so another process may be first to take it again.
+func TestOneNodeEndsWhenAnotherHasItsDatabase(t *testing.T) {
+	t.Parallel()
+	d := oneNode(t)
+	process, err := app.New(t.Context(), d.oneNodeSettings(), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn := postgrestest.Connect(t, d.databaseURL)
+	for other := false; !other; {
+		if _, err := conn.Exec(t.Context(), `SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity
+			WHERE datname = current_database() AND pid <> pg_backend_pid()`); err != nil {
+			t.Fatal(err)
+		}
+		if err := conn.QueryRow(t.Context(), "SELECT pg_try_advisory_lock($1)", 0x6e6f6465).Scan(&other); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err = process.Run(t.Context())
+	if refusal, ok := errors.AsType[*refusal.Error](err); !ok ||
+		!strings.HasPrefix(refusal.Reason, "another process without REDIS_URL has taken this database over") {
+		t.Errorf("it ends with %v, want a refusal", err)
 	}
 }

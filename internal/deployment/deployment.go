@@ -58,6 +58,8 @@ type Deployment struct {
 	Store    Store
 	Postgres *storepostgres.Store
 	Relay    *storepostgres.Relay
+	// Node keeps the database for this process alone; nil unless it must be alone.
+	Node *storepostgres.Node
 	// Preferences is what users want.
 	Preferences *preferences.Follower
 	// Control keeps pauses and the audit log.
@@ -70,7 +72,6 @@ type Deployment struct {
 	attached  bool
 	templates *templates.Set       // nil without
 	login     *storepostgres.Login // nil without Postgres
-	release   func() error         // gives up the database that this process has to itself; nil when it has none
 }
 
 // Store is what the parts of a process ask of the store.
@@ -98,6 +99,8 @@ type Config struct {
 	Pending func(partition int)
 	// Adopted counts what processes without metrics of their own accepted.
 	Adopted func(category string, n int64)
+	// Lost is told why this process must end, when another one has taken the database that it had to itself.
+	Lost func(error)
 	// Directory is what the process knows of the webhook endpoints. Defaults to one of its own.
 	Directory *endpoints.Directory
 	// PreferencesChanged is called when the preferences of a user have changed. Defaults to nothing.
@@ -199,7 +202,7 @@ func (d *Deployment) connect(ctx context.Context) (err error) {
 			return err
 		}
 		if cfg.Setup == settings.SetupDurableOneNode {
-			if d.release, err = storepostgres.TakeNode(ctx, d.Pool); err != nil {
+			if d.Node, err = storepostgres.TakeNode(ctx, d.Pool, d.cfg.Lost, d.cfg.Log); err != nil {
 				return err
 			}
 		}
@@ -276,8 +279,8 @@ func (d *Deployment) Close() error {
 	if d.Redis != nil {
 		end("Redis", d.Redis.Close)
 	}
-	if d.release != nil {
-		end("the database's lock", d.release)
+	if d.Node != nil {
+		end("the database's lock", d.Node.Release)
 	}
 	if d.Pool != nil {
 		d.Pool.Close()

@@ -31,7 +31,7 @@ type reservation struct {
 type store struct {
 	takes time.Duration // how long an answer about a key takes
 
-	mu    sync.Mutex // of keys
+	mu      sync.Mutex // of keys
 	known   map[string]*notification.Notification
 	keys    map[string]*reservation
 	accepts [][]string // ids of each call of Accept
@@ -82,7 +82,7 @@ func (r *store) Accept(_ context.Context, batch []*notification.Notification) ([
 func (r *store) Reserve(
 	_ context.Context, key, fingerprint, id string, life time.Duration,
 ) (intake.Reservation, error) {
-	time.Sleep(r.takes)
+	<-time.After(r.takes)
 	if err := r.failing("reserve"); err != nil {
 		return intake.Reservation{}, err
 	}
@@ -123,7 +123,7 @@ func (r *store) Reserved(_ context.Context, key, fingerprint string) (intake.Res
 }
 
 func (r *store) Commit(_ context.Context, key string) error {
-	time.Sleep(r.takes)
+	<-time.After(r.takes)
 	if err := r.failing("commit"); err != nil {
 		return err
 	}

@@ -10,6 +10,9 @@ import (
 // RebuildLock is the advisory lock of the process that rebuilds.
 const RebuildLock = rebuildLock
 
+// NodeLock is the advisory lock of a process that has its database to itself.
+const NodeLock = nodeLock
+
 // ClaimLock is the advisory lock of the claims under way.
 const ClaimLock = claimLock
 

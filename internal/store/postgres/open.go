@@ -20,9 +20,6 @@ import (
 // serve the batches that accept, claim and settle, the relay, larger batches of producers, and the API's reads.
 const defaultConnections = 12
 
-// nodeLock is the advisory lock of a process that has the database to itself: "node" in ASCII.
-const nodeLock = 0x6e6f6465
-
 // reachTimeout is how long Postgres may take to respond at start.
 const reachTimeout = 10 * time.Second
 
@@ -148,30 +145,4 @@ func askDatabase(ctx context.Context, pool *pgxpool.Pool) (readOnly bool, err er
 	err = conn.QueryRow(ctx,
 		"SELECT pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on'").Scan(&readOnly)
 	return readOnly, err
-}
-
-// TakeNode makes this process the only one on its database. A process with an in-process Redis has a limiter of its
-// own, so two of them would each allow the full limits. The lock belongs to a transaction that is kept open: the lock
-// of a session would stay with the connection of a pooler. When the process's host vanishes, the keepalives of
-// [SessionParams] end it.
-func TakeNode(ctx context.Context, pool *pgxpool.Pool) (release func() error, err error) {
-	tx, err := pool.Begin(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("connect to Postgres: %w", err)
-	}
-	release = func() error { //nolint:contextcheck // at the end, when the start's context has ended
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-		defer cancel()
-		return tx.Rollback(ctx)
-	}
-	var mine bool
-	if err := tx.QueryRow(ctx, TryLockSQL, int64(nodeLock)).Scan(&mine); err != nil {
-		return nil, errors.Join(fmt.Errorf("take the database for this process: %w", err), release())
-	}
-	if !mine {
-		other := refusal.New("another process without REDIS_URL works on this database: " +
-			"give all of them the same REDIS_URL")
-		return nil, errors.Join(other, release())
-	}
-	return release, nil
 }
