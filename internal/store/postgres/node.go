@@ -93,8 +93,8 @@ func (n *Node) Run(ctx context.Context) {
 			n.lost(err)
 			return
 		}
-		if err != nil {
-			n.log.WarnContext(ctx, "this process does not know whether it still has its database to itself", "error", err)
+		if err != nil { // the lost lock has been told of
+			n.log.DebugContext(ctx, "the database is not this process's again", "error", err)
 		}
 	}
 }
@@ -108,9 +108,10 @@ func (n *Node) look(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
+		n.log.WarnContext(ctx, "this process has lost the lock that keeps its database to itself; it takes it again", "error",
+			describe("keep the database for this process", err))
 		_ = n.tx.Rollback(ctx) // whatever becomes of it, the connection is not used any more
 		n.tx = nil
-		return describe("keep the database for this process", err)
 	}
 	if ending, err := n.endBackend(ctx); err != nil || ending {
 		return err
