@@ -188,7 +188,7 @@ func (m *Many) changeBatch(ctx context.Context, j *control.Job, redo bool) (*con
 	}
 	outcomes, err := m.changeAll(ctx, j, redo)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", j.ID, err)
+		return m.giveUp(ctx, j, fmt.Errorf("%s: %w", j.ID, err))
 	}
 	return m.save(ctx, j.ID, func(j *control.Job, _ time.Time) {
 		j.Batch = slices.DeleteFunc(j.Batch, func(id string) bool {
@@ -206,6 +206,24 @@ func (m *Many) changeBatch(ctx context.Context, j *control.Job, redo bool) (*con
 			return changed
 		})
 	})
+}
+
+// giveUp ends a job that somebody stops and whose batch can't be changed, so that those behind it run. Any other job
+// stays as it is, to be repeated here or by another process once its lease is over: giveUp returns why.
+func (m *Many) giveUp(ctx context.Context, j *control.Job, why error) (*control.Job, error) {
+	ended, err := m.Control.ChangeJob(ctx, j.ID, func(j *control.Job, now time.Time) error {
+		if !j.Stopping || j.Holder != m.Process || j.Status != control.JobRunning {
+			return errTaken
+		}
+		addFault(j, fmt.Sprintf("some of the last %d may have been changed: %v", len(j.Batch), why))
+		j.Batch = nil
+		endJob(j, control.JobCancelled, now)
+		return nil
+	})
+	if err != nil {
+		return nil, why
+	}
+	return ended, nil
 }
 
 // changeAll takes a job's action on its batch, on each user's notifications one after the other, oldest first: they go
