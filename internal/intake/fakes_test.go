@@ -34,9 +34,10 @@ type store struct {
 	mu      sync.Mutex // of keys
 	known   map[string]*notification.Notification
 	keys    map[string]*reservation
-	accepts [][]string // ids of each call of Accept
-	fresh   []string   // ids that were newly accepted
-	fail    string     // the method that fails
+	accepts [][]string   // ids of each call of Accept
+	fresh   []string     // ids that were newly accepted
+	fail    string       // the method that fails
+	asked   atomic.Int64 // how often it has failed
 	views   atomic.Int64
 }
 
@@ -46,6 +47,7 @@ func newStore() *store {
 
 func (r *store) failing(method string) error {
 	if r.fail == method {
+		r.asked.Add(1)
 		return errAway
 	}
 	return nil

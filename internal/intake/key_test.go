@@ -1,6 +1,7 @@
 package intake_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"strconv"
@@ -163,6 +164,45 @@ func TestKeysOfABatchAreAskedForSideBySide(t *testing.T) {
 			case !again.Known || again.Notification.ID != first[i].Notification.ID:
 				t.Errorf("the repeat of request %d gives %+v", i, again)
 			}
+		}
+	})
+}
+
+// A store that is away is asked for a few keys of a batch, and not for all: each may take until its time-out.
+func TestABatchEndsWithTheFirstKeyThatFails(t *testing.T) {
+	t.Parallel()
+	for _, method := range []string{"reserve", "commit"} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBench()
+			b.store.takes, b.store.fail = 10*time.Millisecond, method
+			batch := make([]intake.Request, 1600)
+			for i := range batch {
+				batch[i] = keyed(strconv.Itoa(i), "hi")
+			}
+			if _, err := b.Accept(t.Context(), batch); !errors.Is(err, errAway) {
+				t.Errorf("it ends with %v, want %v", err, errAway)
+			}
+			if asked := b.store.asked.Load(); asked > 32 {
+				t.Errorf("%s is called %d times", method, asked)
+			}
+		})
+	}
+}
+
+// The caller has gone before all keys were reserved: nothing is stored, with a key or without.
+func TestNothingIsStoredWhoseKeyWasNotAskedFor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		b.store.takes = 10 * time.Millisecond
+		batch := make([]intake.Request, 1600)
+		for i := range batch {
+			batch[i] = keyed(strconv.Itoa(i), "hi")
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		if _, err := b.Accept(ctx, batch); !errors.Is(err, context.DeadlineExceeded) || len(b.store.known) > 0 {
+			t.Errorf("it ends with %v, and %d are stored", err, len(b.store.known))
 		}
 	})
 }

@@ -42,17 +42,11 @@ func fingerprint(r *Request) string {
 // reserve reserves the idempotency keys of the pending requests, and returns those that are still to be stored.
 func (in *Intake) reserve(ctx context.Context, batch []Request, results []Result, pending []int) ([]int, error) {
 	decided := make([]bool, len(batch))
-	asking, ctx := errgroup.WithContext(ctx)
-	asking.SetLimit(keysAtOnce)
-	for _, i := range pending {
-		if batch[i].IdempotencyKey != "" {
-			asking.Go(func() (err error) {
-				decided[i], err = in.reserveOne(ctx, &batch[i], &results[i])
-				return err
-			})
-		}
-	}
-	if err := asking.Wait(); err != nil {
+	err := eachKey(ctx, batch, pending, func(ctx context.Context, i int) (err error) {
+		decided[i], err = in.reserveOne(ctx, &batch[i], &results[i])
+		return err
+	})
+	if err != nil {
 		return nil, err
 	}
 	return slices.DeleteFunc(pending, func(i int) bool { return decided[i] }), nil
@@ -82,14 +76,28 @@ func (in *Intake) reserveOne(ctx context.Context, request *Request, result *Resu
 // commit commits the idempotency keys of requests that have been stored, also of those that are a conflict, so that a
 // repeat gets the same response.
 func (in *Intake) commit(ctx context.Context, batch []Request, stored []int) error {
-	committing, ctx := errgroup.WithContext(ctx)
-	committing.SetLimit(keysAtOnce)
-	for _, i := range stored {
-		if key := batch[i].IdempotencyKey; key != "" {
-			committing.Go(func() error { return in.cfg.Store.Commit(ctx, key) })
+	return eachKey(ctx, batch, stored, func(ctx context.Context, i int) error {
+		return in.cfg.Store.Commit(ctx, batch[i].IdempotencyKey)
+	})
+}
+
+// eachKey asks the store about those of some requests that have an idempotency key, side by side. It asks for no more
+// after the first error, or when the context has ended: a store that is away may take its time over each.
+func eachKey(ctx context.Context, batch []Request, of []int, ask func(ctx context.Context, i int) error) error {
+	asking, on := errgroup.WithContext(ctx)
+	asking.SetLimit(keysAtOnce)
+	for _, i := range of {
+		if on.Err() != nil {
+			break
+		}
+		if batch[i].IdempotencyKey != "" {
+			asking.Go(func() error { return ask(on, i) })
 		}
 	}
-	return committing.Wait()
+	if err := asking.Wait(); err != nil {
+		return err
+	}
+	return ctx.Err()
 }
 
 // longest is how long a notification lives from now on that is deferred once and retried to the end, or until it
