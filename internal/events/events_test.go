@@ -201,6 +201,39 @@ func TestNoNumberIsGivenTwice(t *testing.T) {
 	}
 }
 
+// A deployment that moves to Postgres goes on with its numbers there, however often the move is tried.
+func TestNumbersGoOnInAnotherStore(t *testing.T) {
+	t.Parallel()
+	client := redistest.Client(t)
+	from := events.NewRedis(client)
+	w := newWorld(t, from, endpoints.NewRedis(client))
+	pool, err := pgxpool.New(t.Context(), postgrestest.URL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	to := events.NewPostgres(pool)
+	for _, c := range []struct {
+		happens []string
+		want    int64
+	}{{nil, 0}, {[]string{"a", "b", "c"}, 3}, {nil, 3}} {
+		w.happen(t, c.happens...)
+		latest, err := from.Latest(t.Context())
+		if err := errors.Join(err, to.GoOnAfter(t.Context(), latest)); err != nil || latest != c.want {
+			t.Errorf("the latest is %d, %v; want %d", latest, err, c.want)
+		}
+	}
+	moved := newWorld(t, to, endpoints.NewPostgres(pool))
+	moved.happen(t, "d")
+	if err := to.GoOnAfter(t.Context(), 3); err != nil {
+		t.Error(err)
+	}
+	moved.happen(t, "e")
+	if got := moved.reasons(t, 3, 10); got != "4 d, 5 e" {
+		t.Errorf("after 3 come %q", got)
+	}
+}
+
 // One process at a time sends to a receiver, until it has not said so for the lease. What is noted never goes back.
 func TestOneSendsAtATime(t *testing.T) {
 	t.Parallel()

@@ -71,6 +71,15 @@ func (r *Redis) After(ctx context.Context, sequence int64, limit int) ([]Event, 
 	return all, nil
 }
 
+// Latest returns the sequence number of the latest event; 0 when there was none.
+func (r *Redis) Latest(ctx context.Context) (int64, error) {
+	latest, err := r.client.Get(ctx, SequenceKey).Int64()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return 0, fmt.Errorf("look up the latest event: %w", err)
+	}
+	return latest, nil
+}
+
 // read reads one entry of the stream.
 func read(message redis.XMessage) (e Event, err error) {
 	text, _ := message.Values["event"].(string)
