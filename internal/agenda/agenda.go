@@ -229,20 +229,11 @@ const requireEpoch = `local GUARDED, EPOCH = true, redis.call('GET', KEYS[1] .. 
 if not EPOCH then return redis.error_reply('NOEPOCH the partition has lost its state') end
 `
 
-// here is a Lua function that names the history of the data on the server that runs the script. A promoted replica and
-// a restarted server begin another history. On an engine that does not tell, it is empty, and there is nothing to
-// compare.
-const here = `local function here()
-  local info = redis.pcall('INFO', 'replication')
-  return type(info) == 'string' and string.match(info, 'master_replid:(%x+)') or ''
-end
-`
-
 // requireEpochHere stands instead before those that grant, or look after what waits. They also check that the partition
 // was built on the server where they run. A promoted replica may lack the latest admissions, and would grant their
 // slots again. So the partition forgets its epoch there, and grants nothing until it is rebuilt. A partition that an
 // earlier version has built is taken as it is found.
-const requireEpochHere = here + `local GUARDED = true
+const requireEpochHere = script.Here + `local GUARDED = true
 local EPOCH
 do
   local known = redis.call('MGET', KEYS[1] .. 'epoch', KEYS[1] .. 'built')
@@ -275,7 +266,7 @@ func checksBefore(name string, guarded bool) string {
 	case name == "accept" || name == "restore" || name == "awake":
 		return "local GUARDED = true\n"
 	case name == "due":
-		return here + "local GUARDED = true\n"
+		return script.Here + "local GUARDED = true\n"
 	case name == "standing":
 		return ""
 	case name == "take" || name == "sweep":

@@ -254,7 +254,7 @@ func (s *Agendas) RestoreWindow(ctx context.Context, token string, b dispatch.Ba
 }
 
 // finishRebuild sets the epoch, and where the partition was built, unless the state was lost again during the rebuild.
-var finishRebuild = script.NewWhenFull(here + `if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+var finishRebuild = script.NewWhenFull(script.Here + `if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 redis.call('DEL', KEYS[1])
 redis.call('MSET', KEYS[2], ARGV[2], KEYS[3], here())
 return 1`)

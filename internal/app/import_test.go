@@ -13,6 +13,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/app"
 	"github.com/pacer-notify/pacer/internal/deployment"
+	"github.com/pacer-notify/pacer/internal/events"
 	"github.com/pacer-notify/pacer/internal/ops"
 	"github.com/pacer-notify/pacer/internal/refusal"
 	"github.com/pacer-notify/pacer/internal/store/postgres"
@@ -100,6 +101,11 @@ func TestADatabaseIsAddedToARunningDeployment(t *testing.T) {
 	if _, err := deployment.Rebuild(t.Context(), d.settings(), log); err == nil {
 		t.Error("a rebuild destroys what was not imported")
 	}
+	client := redis.NewUniversalClient(d.settings().Redis.Options)
+	defer client.Close()
+	if err := client.Set(t.Context(), events.SequenceKey, 7, 0).Err(); err != nil {
+		t.Fatal(err)
+	}
 	count, err := deployment.Import(t.Context(), d.settings(), log)
 	if err != nil || count.Waiting != 4 || count.Notifications != 6 || count.Keys != 1 || count.Devices != 1 {
 		t.Fatalf("imported %+v, %v", count, err)
@@ -116,9 +122,13 @@ func TestADatabaseIsAddedToARunningDeployment(t *testing.T) {
 	if err != nil || zone != "Asia/Tokyo" {
 		t.Errorf("eve's time zone is %q, %v", zone, err)
 	}
+	var latest int64
+	err = conn.QueryRow(t.Context(), "SELECT value FROM pacer.numbers WHERE name = 'event'").Scan(&latest)
+	if err != nil || latest != 7 {
+		t.Errorf("the latest event has the number %d, %v; want 7, as in Redis", latest, err)
+	}
 	// Its last step was lost: it is done once more.
-	client := redis.NewUniversalClient(d.settings().Redis.Options)
-	if err := errors.Join(client.Set(t.Context(), "pacer:import", "begun", 0).Err(), client.Close()); err != nil {
+	if err := client.Set(t.Context(), "pacer:import", "begun", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
 	d.wantRefusal("dispatcher import")

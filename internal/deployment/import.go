@@ -9,6 +9,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/endpoints"
+	"github.com/pacer-notify/pacer/internal/events"
 	"github.com/pacer-notify/pacer/internal/presence"
 	"github.com/pacer-notify/pacer/internal/refusal"
 	"github.com/pacer-notify/pacer/internal/settings"
@@ -31,7 +32,7 @@ func Import(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (coun
 		if err := d.importPauses(ctx); err != nil {
 			return err
 		}
-		if err := endpoints.Copy(ctx, endpoints.NewRedis(d.Redis.Client), d.Endpoints); err != nil {
+		if err := d.importEndpoints(ctx); err != nil {
 			return err
 		}
 		if count, err = d.Postgres.Import(ctx, source, d.Rules.CategoryNames()); err != nil {
@@ -100,6 +101,19 @@ func (d *Deployment) importPauses(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// importEndpoints copies the webhook endpoints. The events that tell of them stay behind, and their numbers are not
+// given again: a program that has read some asks for what comes after.
+func (d *Deployment) importEndpoints(ctx context.Context) error {
+	if err := endpoints.Copy(ctx, endpoints.NewRedis(d.Redis.Client), d.Endpoints); err != nil {
+		return err
+	}
+	latest, err := events.NewRedis(d.Redis.Client).Latest(ctx)
+	if err != nil {
+		return err
+	}
+	return events.NewPostgres(d.Pool).GoOnAfter(ctx, latest)
 }
 
 // refuseOtherStore refuses to start beside a store that this process would not look into: one in Redis that was not

@@ -43,6 +43,7 @@ const forgetAtOnce = 100
 //	KEYS[6]  removed
 //	KEYS[7]  the stream of events
 //	KEYS[8]  the latest sequence number of events
+//	KEYS[9]  the history in which it was given
 //	ARGV[1]  id
 //	ARGV[2]  the endpoint as it was read; empty for a new one
 //	ARGV[3]  the endpoint as it shall be
@@ -78,7 +79,7 @@ else
   redis.call('ZADD', KEYS[2], 0, id)
   redis.call('HSET', KEYS[3], url, id)
 end
-for i = 8, #ARGV do append_event(KEYS[7], KEYS[8], ARGV[i]) end
+for i = 8, #ARGV do append_event(KEYS[7], KEYS[8], KEYS[9], ARGV[i]) end
 return 'ok'`
 
 // addScript adds an endpoint, unless Redis is full; changeScript changes or removes one also then.
@@ -206,6 +207,7 @@ func (r *Redis) save(ctx context.Context, with *script.Script, id, before, after
 	}
 	keys := []string{
 		endpointsKey, idsKey, urlsKey, changesKey, versionKey, removedKey, events.StreamKey, events.SequenceKey,
+		events.HistoryKey,
 	}
 	result, err := with.Run(ctx, r.client, keys, args...).Text()
 	switch {

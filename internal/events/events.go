@@ -21,7 +21,8 @@ const (
 // Event is something that happened.
 type Event struct {
 	// ID names it in the whole world, Sequence gives its place among the events of the deployment: one more than the
-	// event before it, and never read before that one.
+	// event before it, and never read before that one. After a fail-over of Redis, which may lose the latest events,
+	// numbers are left out.
 	ID       string    `json:"id"`
 	Sequence int64     `json:"sequence"`
 	Type     Type      `json:"type"`

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"math"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -45,6 +46,11 @@ func newWorld(t *testing.T, store events.Store, endpoint endpoints.Store) *world
 	if err := endpoint.Add(t.Context(), &endpoints.Endpoint{ID: "ep_1", URL: "https://example.com"}); err != nil {
 		t.Fatal(err)
 	}
+	return worldOn(store, endpoint)
+}
+
+// worldOn is a world whose endpoint is there already.
+func worldOn(store events.Store, endpoint endpoints.Store) *world {
 	return &world{Store: store, happen: func(t *testing.T, reasons ...string) {
 		t.Helper()
 		if _, err := endpoint.Change(t.Context(), "ep_1", func(*endpoints.Endpoint, time.Time) ([]events.Event, error) {
@@ -159,6 +165,73 @@ func TestEventsAreInOrder(t *testing.T) {
 		}
 		writing.Wait()
 	})
+}
+
+// A replica that is promoted without the latest events gives none of their numbers again: whoever has read them, and
+// asks for what comes after, misses nothing.
+func TestNoNumberIsGivenTwice(t *testing.T) {
+	t.Parallel()
+	master := redistest.Start(t, "--repl-diskless-sync-delay", "0")
+	host, port, _ := net.SplitHostPort(master.Addr())
+	replica := redistest.Start(t, "--replicaof", host+" "+port)
+	on := func(server *redistest.Server) (events.Store, endpoints.Store) {
+		client := server.Client(t)
+		return events.NewRedis(client), endpoints.NewRedis(client)
+	}
+	store, endpoint := on(master)
+	w := newWorld(t, store, endpoint)
+	w.happen(t, "a", "b")
+	if n, err := master.Client(t).Wait(t.Context(), 1, time.Minute).Result(); n != 1 || err != nil {
+		t.Fatalf("%d replicas have it, %v", n, err)
+	}
+	if err := replica.Client(t).Do(t.Context(), "REPLICAOF", "NO", "ONE").Err(); err != nil {
+		t.Fatal(err)
+	}
+	w.happen(t, "lost", "lost too")
+	read, err := w.After(t.Context(), 2, 10)
+	if err != nil || len(read) != 2 {
+		t.Fatalf("read %v, %v", read, err)
+	}
+	promoted := worldOn(on(replica))
+	promoted.happen(t, "c", "d")
+	promoted.happen(t, "e")
+	next, err := promoted.After(t.Context(), read[1].Sequence, 10)
+	if err != nil || len(next) != 3 || next[0].Reason != "c" || next[2].Sequence != next[0].Sequence+2 {
+		t.Errorf("after %d come %v, %v; want c, d and e in a row", read[1].Sequence, next, err)
+	}
+}
+
+// A deployment that moves to Postgres goes on with its numbers there, however often the move is tried.
+func TestNumbersGoOnInAnotherStore(t *testing.T) {
+	t.Parallel()
+	client := redistest.Client(t)
+	from := events.NewRedis(client)
+	w := newWorld(t, from, endpoints.NewRedis(client))
+	pool, err := pgxpool.New(t.Context(), postgrestest.URL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	to := events.NewPostgres(pool)
+	for _, c := range []struct {
+		happens []string
+		want    int64
+	}{{nil, 0}, {[]string{"a", "b", "c"}, 3}, {nil, 3}} {
+		w.happen(t, c.happens...)
+		latest, err := from.Latest(t.Context())
+		if err := errors.Join(err, to.GoOnAfter(t.Context(), latest)); err != nil || latest != c.want {
+			t.Errorf("the latest is %d, %v; want %d", latest, err, c.want)
+		}
+	}
+	moved := newWorld(t, to, endpoints.NewPostgres(pool))
+	moved.happen(t, "d")
+	if err := to.GoOnAfter(t.Context(), 3); err != nil {
+		t.Error(err)
+	}
+	moved.happen(t, "e")
+	if got := moved.reasons(t, 3, 10); got != "4 d, 5 e" {
+		t.Errorf("after 3 come %q", got)
+	}
 }
 
 // One process at a time sends to a receiver, until it has not said so for the lease. What is noted never goes back.

@@ -42,6 +42,15 @@ func (p *Postgres) After(ctx context.Context, sequence int64, limit int) ([]Even
 	return all, nil
 }
 
+// GoOnAfter has the next event numbered beyond those that another store has given out. It may be repeated.
+func (p *Postgres) GoOnAfter(ctx context.Context, sequence int64) error {
+	if _, err := p.pool.Exec(ctx, `UPDATE pacer.numbers SET value = greatest(value, $1) WHERE name = 'event'`,
+		sequence); err != nil {
+		return fmt.Errorf("go on with the numbers of events: %w", err)
+	}
+	return nil
+}
+
 // holdSQL makes a process the one that sends to a receiver, unless another is. Parameters: receiver, process, lease in
 // milliseconds.
 const holdSQL = `

@@ -19,8 +19,10 @@ const (
 	// Slot begins the keys.
 	Slot = "pacer:{events}:"
 	// StreamKey is a stream of events: their ids are SEQUENCE-0. SequenceKey is the latest sequence number.
+	// HistoryKey names the history of the data (see [script.Here]) in which that number was given.
 	StreamKey   = Slot + "stream"
 	SequenceKey = Slot + "sequence"
+	HistoryKey  = Slot + "history"
 	// progressPrefix and a receiver make the key of its hash: done, holder, held_until, failing, failing_since.
 	progressPrefix = Slot + "progress:"
 )
@@ -28,10 +30,17 @@ const (
 // forgetAtOnce is how many events are looked at to forget those that are old.
 const forgetAtOnce = 100
 
-// AppendLua is a function for the scripts that make something happen: append_event(stream, sequence, json) writes an
-// event, in the place and at the moment that are its.
-var AppendLua = `
-local function append_event(stream, sequence, event)
+// AppendLua is a function for the scripts that make something happen: append_event(stream, sequence, history, json)
+// writes an event, in the place and at the moment that are its. A promoted replica, or a server that restarted, may
+// lack the latest events, whose numbers others know already. Whoever asks for what comes after such a number must not
+// miss what happens from then on, so as many numbers are left out as events are kept.
+var AppendLua = script.Here + `
+local function append_event(stream, sequence, history, event)
+  local found, known = here(), redis.call('GET', history)
+  if found ~= '' and found ~= known then
+    redis.call('SET', history, found)
+    if known then redis.call('INCRBY', sequence, ` + strconv.Itoa(MaxKept) + `) end
+  end
   local number, time = redis.call('INCR', sequence), redis.call('TIME')
   redis.call('XADD', stream, 'MAXLEN', '~', ` + strconv.Itoa(MaxKept) + `, number .. '-0',
     'at', time[1] .. string.format('%06d', time[2]), 'event', event)
@@ -60,6 +69,15 @@ func (r *Redis) After(ctx context.Context, sequence int64, limit int) ([]Event, 
 		}
 	}
 	return all, nil
+}
+
+// Latest returns the sequence number of the latest event; 0 when there was none.
+func (r *Redis) Latest(ctx context.Context) (int64, error) {
+	latest, err := r.client.Get(ctx, SequenceKey).Int64()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return 0, fmt.Errorf("look up the latest event: %w", err)
+	}
+	return latest, nil
 }
 
 // read reads one entry of the stream.

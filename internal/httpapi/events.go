@@ -18,7 +18,7 @@ type Events interface {
 // DeploymentEvent is the JSON form of an event, as receivers get it too.
 type DeploymentEvent struct {
 	ID         string    `json:"id" doc:"The same each time that it is sent."`
-	Sequence   int64     `json:"sequence" doc:"Its place among the events of the deployment: one more than the event before."`
+	Sequence   int64     `json:"sequence" doc:"Its place among the events of the deployment: one more than the event before, unless Redis failed over in between."`
 	Type       string    `json:"type" doc:"endpoint.disabled or endpoint.enabled; others may come."`
 	At         time.Time `json:"at"`
 	EndpointID string    `json:"endpoint_id,omitempty" doc:"The webhook endpoint that it is about."`

@@ -41,7 +41,9 @@ func Reply(text []byte, n *notification.Notification, secrets ...string) string 
 	for _, secret := range secrets {
 		known = append(known, partsOf(secret)...)
 	}
-	reply = maskPatterns(cut(maskKnown(printable(reply), known), patternsRead))
+	// A mask may end within a character, and Postgres takes no part of one.
+	reply = strings.ToValidUTF8(maskKnown(printable(reply), known), "")
+	reply = maskPatterns(cut(reply, patternsRead))
 	if len(reply) > MaxReply {
 		reply = cut(reply, MaxReply-len("…")) + "…"
 	}

@@ -116,10 +116,27 @@ func TestReplyIsCut(t *testing.T) {
 	}
 }
 
+// A reply that repeats a text, and goes on with another letter whose first byte is the same, stays one that stores
+// take.
+func TestAMaskTearsNoLetterApart(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ known, reply, want string }{
+		{"Привет, как дела, Аня", "refused: Привет, как дела, Юля", "refused: ***ля"},
+		{"your table is booked, René", "no: your table is booked, Renè", "no: ***"},
+		{"your table is booked, Ren…", "no: your table is booked, Ren“!", "no: ***!"},
+	} {
+		n := &notification.Notification{To: "https://example.com/", Title: c.known}
+		if got := push.Reply([]byte(c.reply), n); !utf8.ValidString(got) || got != c.want {
+			t.Errorf("%q gives %q, want %q", c.reply, got, c.want)
+		}
+	}
+}
+
 // Whatever a provider sends, the reply is short, printable and without the target.
 func FuzzReply(f *testing.F) {
 	f.Add([]byte("cannot POST /hook/0123456789"), "https://example.com/hook/0123456789")
 	f.Add([]byte("\xff\x00Authorization: Basic YTpi"), "YTpi")
+	f.Add([]byte("Привет, как дела, Юля"), "Привет, как дела, Аня")
 	f.Fuzz(func(t *testing.T, text []byte, target string) {
 		got := push.Reply(text, &notification.Notification{To: target, Title: target})
 		if len(got) > push.MaxReply || !utf8.ValidString(got) || strings.ContainsAny(got, "\n\r\t\x00\x1b") {

@@ -36,6 +36,15 @@ const (
 	runsWhenFull    = "#!lua flags=allow-oom\n"
 )
 
+// Here is a Lua function that names the history of the data on the server that runs the script. A promoted replica and
+// a restarted server begin another history. On an engine that does not tell, it is empty, and there is nothing to
+// compare.
+const Here = `local function here()
+  local info = redis.pcall('INFO', 'replication')
+  return type(info) == 'string' and string.match(info, 'master_replid:(%x+)') or ''
+end
+`
+
 // Script is a Lua script whose replies are checked. It is safe for concurrent use.
 type Script struct{ script *redis.Script }
 

@@ -242,8 +242,14 @@ var errTooLong = errors.New("too long")
 // limited collects a text of bounded length.
 type limited struct{ text strings.Builder }
 
+// noValue is what package text/template writes of a value that is null, in one call. HTML has nothing there.
+const noValue = "<no value>"
+
 // Write implements [io.Writer].
 func (l *limited) Write(p []byte) (int, error) {
+	if string(p) == noValue {
+		return len(p), nil
+	}
 	if l.text.Len()+len(p) > maxOutput {
 		return 0, errTooLong
 	}

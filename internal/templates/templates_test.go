@@ -92,6 +92,18 @@ func TestOnlyHTMLIsEscaped(t *testing.T) {
 	}
 }
 
+// A value that is null is written as nothing, in each part: nobody is greeted as <no value>.
+func TestNullIsNothing(t *testing.T) {
+	t.Parallel()
+	const text = "hi{{with .name}} {{.}}{{end}}, order {{.order}}{{.of.note}}{{if eq .kind `gift`}}!{{end}}"
+	set := load(t, "hi/default/title.txt", text, "hi/default/body.txt", text, "hi/default/body.html", text)
+	got, err := set.Render("hi", "", json.RawMessage(`{"name":null,"order":7,"of":{"note":null},"kind":null}`))
+	const want = "hi, order 7"
+	if err != nil || got != (templates.Content{Title: want, Body: want, HTML: want}) {
+		t.Errorf("got %+v, %v; want %q in each part", got, err, want)
+	}
+}
+
 func TestDataThatDoesNotFitIsRefused(t *testing.T) {
 	t.Parallel()
 	set := load(t, "a/default/body.txt", "{{.name}} {{.address.city}}", "loop/default/body.txt",

@@ -224,7 +224,7 @@ func TestRequestSaysWhatTheNotificationSays(t *testing.T) {
 		}
 	}
 	const want = `{"aps":{"alert":{"body":"world","title":"override"},"badge":3},` +
-		`"data":{"n":12345678901234567890},"x":"\u003c\u0026\u003e"}`
+		`"data":{"n":12345678901234567890},"x":"<&>"}`
 	if r.payload != want {
 		t.Errorf("payload\n%s, want\n%s", r.payload, want)
 	}
@@ -320,6 +320,31 @@ func TestCredentialsThatCannotBeRightAreRefused(t *testing.T) {
 			_, err := apns.New(cfg)
 			if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "canary") {
 				t.Errorf("gives %v, want %q", err, want)
+			}
+		})
+	}
+}
+
+// A payload is sent as it is written: signs that HTML gives a meaning take one byte each, so that all fits that may.
+func TestNoSignTakesMoreThanItsBytes(t *testing.T) {
+	t.Parallel()
+	const signs = "<&>"
+	for name, override := range map[string]string{"plain": "", "with an override": `{"aps":{"badge":1}}`} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := make(chan string, 1)
+			sender, _ := bench(t, func(_ http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body)
+				got <- string(body)
+			})
+			m := message()
+			m.Body, m.Override = strings.Repeat(signs, 1300), json.RawMessage(override)
+			m.Data = json.RawMessage(`{"url":"https://example.com/?a=1&b=2"}`)
+			if err := errors.Join(sender.CheckContent(m.Notification), sender.Send(t.Context(), m)); err != nil {
+				t.Fatal(err)
+			}
+			if payload := <-got; !strings.Contains(payload, m.Body) || !strings.Contains(payload, string(m.Data)) {
+				t.Errorf("the payload is %.200s…", payload)
 			}
 		})
 	}

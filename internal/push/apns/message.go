@@ -44,14 +44,9 @@ func (c Checker) plainMessage(n *notification.Notification) (*message, error) {
 	p := plain{Data: n.Data}
 	p.APS.Alert.Title, p.APS.Alert.Body = n.Title, n.Body
 	var err error
-	if m.payload, err = json.Marshal(&p); err != nil {
-		return nil, errNoJSON
-	}
-	return m, content.Limit("APNs", len(m.payload), maxPayload)
+	m.payload, err = content.Encode("APNs", &p, maxPayload)
+	return m, err
 }
-
-// errNoJSON does not say what can't be written: the cause quotes the data.
-var errNoJSON = errors.New("can't be written as JSON")
 
 // newMessage makes a message without a payload.
 func newMessage(n *notification.Notification) *message {
@@ -86,19 +81,15 @@ func (c Checker) message(n *notification.Notification, passive bool) (*message, 
 	if message.PushType == apns2.PushTypeVOIP {
 		most = maxVoIPPayload
 	}
-	encoded, err := json.Marshal(payload)
-	if err != nil {
-		return nil, errNoJSON
-	}
-	message.payload = encoded
-	err = content.Limit("APNs", len(encoded), most)
+	var err error
+	message.payload, err = content.Encode("APNs", payload, most)
 	if err != nil || !passive || message.PushType != apns2.PushTypeAlert {
 		return message, err
 	}
 	if err := content.Merge(payload, json.RawMessage(passively)); err != nil {
 		return nil, err
 	}
-	if quiet, err := json.Marshal(payload); err == nil && len(quiet) <= most {
+	if quiet, err := content.Encode("APNs", payload, most); err == nil {
 		message.payload = quiet
 	}
 	return message, nil

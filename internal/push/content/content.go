@@ -48,16 +48,26 @@ func merge(target, patch map[string]any) {
 		case value == nil:
 			delete(target, name)
 		case isObject:
-			existing, ok := target[name].(map[string]any)
-			if !ok {
-				existing = map[string]any{}
-			}
+			existing := objectOf(target[name])
 			merge(existing, inner)
 			target[name] = existing
 		default:
 			target[name] = value
 		}
 	}
+}
+
+// objectOf is the object that a member of a message is, also where it stands there as its text; an empty one for
+// anything else.
+func objectOf(member any) map[string]any {
+	object, _ := member.(map[string]any)
+	if text, isText := member.(json.RawMessage); isText {
+		object, _ = Object(text)
+	}
+	if object == nil {
+		object = map[string]any{}
+	}
+	return object
 }
 
 // CheckCase refuses members whose names differ from one of these in nothing but case: a server that ignores the case

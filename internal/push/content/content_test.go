@@ -50,6 +50,31 @@ func TestMergeIsAMergePatch(t *testing.T) {
 	}
 }
 
+// A notification's data is in the message as it was written. An override is laid over its members all the same.
+func TestDataIsMergedWithWhatIsLaidOverIt(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ data, patch, want string }{
+		"a member is added":     {data: `{"a":1.50}`, patch: `{"data":{"c":3}}`, want: `{"data":{"a":1.50,"c":3}}`},
+		"null removes a member": {data: `{"a":1,"b":2}`, patch: `{"data":{"b":null}}`, want: `{"data":{"a":1}}`},
+		"objects within": {
+			data: `{"a":{"b":1}}`, patch: `{"data":{"a":{"c":2}}}`, want: `{"data":{"a":{"b":1,"c":2}}}`,
+		},
+		"null removes all":     {data: `{"a":1}`, patch: `{"data":null}`, want: `{}`},
+		"nothing is laid over": {data: `{"a":1.50}`, patch: `{"x":1}`, want: `{"data":{"a":1.50},"x":1}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			message := map[string]any{"data": json.RawMessage(c.data)}
+			if err := content.Merge(message, []byte(c.patch)); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := content.Encode("X", message, 1000); err != nil || string(got) != c.want {
+				t.Errorf("%s over %s is %s, %v; want %s", c.patch, c.data, got, err, c.want)
+			}
+		})
+	}
+}
+
 func TestNamesInAnotherCaseAreRefused(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

@@ -47,7 +47,9 @@ type server struct {
 	rcpt func(to string) error
 	// greet and mail accept or refuse a connection and a sender. Nil accepts all.
 	greet, mail func() error
-	met         func()
+	// login is called when a client logs in. Nil does nothing.
+	login func(*smtp.Conn)
+	met   func()
 	// seen is the latest [envelope].
 	seen atomic.Value
 	// logout is called when an accepted connection ends. Nil does nothing.
@@ -123,6 +125,9 @@ func (s *session) AuthMechanisms() []string { return []string{sasl.Plain} }
 
 func (s *session) Auth(string) (sasl.Server, error) {
 	return sasl.NewPlainServer(func(_, user, given string) error {
+		if s.server.login != nil {
+			s.server.login(s.conn)
+		}
 		if user != "pacer" || given != password {
 			return smtp.ErrAuthFailed
 		}

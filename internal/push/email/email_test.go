@@ -132,6 +132,36 @@ func TestAServerThatRefusesTheSettingsConcernsTheChannel(t *testing.T) {
 	}
 }
 
+// A connection that ends while pacer logs in says nothing of the password: the server may be restarting.
+func TestAConnectionThatEndsAtTheLoginRefusesNothing(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		login   func(*smtp.Conn)
+		timeout time.Duration
+		code    string
+	}{
+		"it ends": {
+			login: func(c *smtp.Conn) { _ = c.Conn().Close() }, timeout: time.Hour, code: "connection",
+		},
+		"it hangs": {
+			login: func(*smtp.Conn) { <-t.Context().Done() }, timeout: 100 * time.Millisecond, code: "timeout",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := startServer(t, func(*smtp.Conn, *mail.Message) error { t.Error("it was sent"); return nil })
+			s.login = c.login
+			cfg := s.settings(t)
+			cfg.Timeout = c.timeout
+			got, _ := errors.AsType[*push.Error](newSender(t, cfg).Send(t.Context(), message()))
+			if got == nil || got.Class != push.Transient || got.Whom() != push.ConcernsHost || !got.Unsent ||
+				got.Code != c.code {
+				t.Errorf("it gives %+v, want %s, of the host, unsent", got, c.code)
+			}
+		})
+	}
+}
+
 // A message has a stable identity, and an HTML part beside the text.
 func TestMessageHasIdentityAndHTML(t *testing.T) {
 	t.Parallel()

@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
+	"net"
 	"net/textproto"
 	"regexp"
 	"strconv"
@@ -101,10 +103,16 @@ func classifyOpening(ctx context.Context, err error, secrets ...string) *push.Er
 	}
 	_, certificate := errors.AsType[*tls.CertificateVerificationError](err)
 	if certificate || strings.Contains(err.Error(), "does not support STARTTLS") ||
-		strings.Contains(err.Error(), "SMTP AUTH") {
+		strings.Contains(err.Error(), "SMTP AUTH") && !isBroken(err) {
 		failure := responses.Read(push.Response{Conditions: []string{noTrust}})
 		failure.Code = "tls_or_auth"
 		return failure
 	}
 	return classifyConnection(ctx, err, false)
+}
+
+// isBroken tells whether the connection ended, or took too long, while the server was to reply: that is no refusal.
+func isBroken(err error) bool {
+	var broken net.Error
+	return errors.As(err, &broken) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }

@@ -148,8 +148,9 @@ func (s *Sender) Send(ctx context.Context, m push.Message) error {
 	if err != nil {
 		return &push.Error{Class: push.Permanent, Code: "bad_request", Unsent: true, Err: err}
 	}
-	for attempt := 1; ; attempt++ {
-		token, failure := s.tokens.get(ctx)
+	refused := ""
+	for {
+		token, failure := s.tokens.get(ctx, refused)
 		if failure != nil {
 			return failure
 		}
@@ -157,11 +158,11 @@ func (s *Sender) Send(ctx context.Context, m push.Message) error {
 		switch {
 		case failure == nil:
 			return nil
-		case failure.Code != unauthenticated || attempt > 1:
+		case failure.Code != unauthenticated || refused != "":
 			return failure
 		}
 		// Only the token was refused. So nothing was sent, and the call is made once more with a new token.
-		s.tokens.drop(token)
+		refused = token
 	}
 }
 

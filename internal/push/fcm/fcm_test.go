@@ -1,6 +1,7 @@
 package fcm_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -223,6 +224,57 @@ func TestAFailedExchangeSendsNothing(t *testing.T) {
 				t.Errorf("%d gives %+v, want %s, unsent", status, got, want)
 			}
 		})
+	}
+}
+
+// A success without a token is no reason to call the service without one.
+func TestAnExchangeWithoutATokenSendsNothing(t *testing.T) {
+	t.Parallel()
+	sender := bench(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"expires_in":3600,"token_type":"Bearer"}`)
+	}, func(w http.ResponseWriter, _ *http.Request) {
+		t.Error("it was sent without a token")
+		w.WriteHeader(http.StatusBadRequest)
+	})
+	got, ok := errors.AsType[*push.Error](sender.Send(t.Context(), message()))
+	if !ok || got.Class != push.Transient || got.Code != "token" || !got.Unsent {
+		t.Errorf("got %+v, want transient, unsent", got)
+	}
+}
+
+// An exchange takes no longer than the delivery that it is for, and no longer than the client's timeout. The next
+// delivery makes its own.
+func TestAnExchangeEndsWithItsDelivery(t *testing.T) {
+	t.Parallel()
+	var exchanges atomic.Int64
+	over := make(chan struct{})
+	sender := bench(t, func(w http.ResponseWriter, r *http.Request) {
+		if exchanges.Add(1) > 1 {
+			exchange(t, w, r, accessToken)
+			return
+		}
+		select {
+		case <-over:
+		case <-r.Context().Done():
+		}
+	}, func(http.ResponseWriter, *http.Request) {})
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	outcome := make(chan error, 1)
+	go func() { outcome <- sender.Send(ctx, message()) }()
+	select {
+	case err := <-outcome:
+		got, ok := errors.AsType[*push.Error](err)
+		if !ok || got.Class != push.Transient || got.Code != "timeout" || !got.Unsent {
+			t.Errorf("got %v, want a timeout, unsent", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the delivery goes on after its deadline")
+	}
+	close(over)
+	if err := sender.Send(t.Context(), message()); err != nil {
+		t.Errorf("the next delivery: %v", err)
 	}
 }
 

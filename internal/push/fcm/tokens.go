@@ -34,8 +34,8 @@ func newTokens(account *accountKey, client *http.Client) *tokens {
 // early is how long before its end a token is no longer used.
 const early = time.Minute
 
-// get returns a valid token.
-func (t *tokens) get(ctx context.Context) (string, *push.Error) {
+// get returns a valid token, and not the one that was refused.
+func (t *tokens) get(ctx context.Context, refused string) (string, *push.Error) {
 	var token *oauth2.Token
 	select {
 	case token = <-t.turn:
@@ -43,40 +43,45 @@ func (t *tokens) get(ctx context.Context) (string, *push.Error) {
 		return "", (&httpsend.Trace{}).Classify(ctx.Err())
 	}
 	defer func() { t.turn <- token }()
-	if token != nil && time.Until(token.Expiry) > early {
+	if token != nil && token.AccessToken != refused && time.Until(token.Expiry) > early {
 		return token.AccessToken, nil
 	}
-	noted := &noting{transport: t.client.Transport}
-	client := *t.client
-	client.Transport = noted
-	fresh, err := t.account.TokenSource(context.WithValue(ctx, oauth2.HTTPClient, &client)).Token()
-	if err != nil {
-		return "", exchangeFailure(cmp.Or(noted.err, err))
+	fresh, failure := t.exchange(ctx)
+	if token = fresh; failure != nil {
+		return "", failure
 	}
-	token = fresh
 	return token.AccessToken, nil
 }
 
-// noting notes why a call had no response: of that the library for tokens makes a text.
-type noting struct {
+// exchange exchanges the key for a token, for as long as the context allows.
+func (t *tokens) exchange(ctx context.Context) (*oauth2.Token, *push.Error) {
+	ctx, cancel := httpsend.Within(ctx, t.client.Timeout)
+	defer cancel()
+	bounded := &bounded{ctx: ctx, transport: t.client.Transport}
+	client := &http.Client{Transport: bounded, CheckRedirect: t.client.CheckRedirect}
+	token, err := t.account.TokenSource(context.WithValue(ctx, oauth2.HTTPClient, client)).Token()
+	switch {
+	case err != nil:
+		return nil, exchangeFailure(cmp.Or(bounded.err, ctx.Err(), err))
+	case token.AccessToken == "":
+		return nil, noToken()
+	}
+	return token, nil
+}
+
+// bounded bounds calls by a context, and notes why a call had no response: the library for tokens makes its calls
+// without a context, and of the reason it makes a text.
+type bounded struct {
+	ctx       context.Context //nolint:containedctx // of the one call
 	transport http.RoundTripper
 	err       error
 }
 
 // RoundTrip implements [http.RoundTripper].
-func (n *noting) RoundTrip(request *http.Request) (*http.Response, error) {
-	response, err := n.transport.RoundTrip(request)
-	n.err = err
+func (b *bounded) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := b.transport.RoundTrip(request.WithContext(b.ctx))
+	b.err = err
 	return response, err
-}
-
-// drop drops a token that was refused.
-func (t *tokens) drop(refused string) {
-	token := <-t.turn
-	if token != nil && token.AccessToken == refused {
-		token = nil
-	}
-	t.turn <- token
 }
 
 // exchangeFailure says what a failed exchange means; no notification was sent.
@@ -88,10 +93,15 @@ func exchangeFailure(err error) *push.Error {
 	read := httpsend.ResponseOf(refused.Response)
 	read.Conditions = []string{ofExchange}
 	failure := responses.Read(read)
-	if failure == nil { // a success without a token
-		return &push.Error{Class: push.Transient, Code: "token", Concerns: push.ConcernsHost, Unsent: true}
+	if failure == nil {
+		return noToken()
 	}
 	failure.Code = "token." + failure.Code
 	failure.Reply = push.Reply(refused.Body, nil)
 	return failure
+}
+
+// noToken is what a success without a token means.
+func noToken() *push.Error {
+	return &push.Error{Class: push.Transient, Code: "token", Concerns: push.ConcernsHost, Unsent: true}
 }

@@ -229,6 +229,42 @@ func TestOldResponsesDoNotEndAPause(t *testing.T) {
 	})
 }
 
+// Nor do they shorten it: the time that the provider named stays, whatever it says to those that were under way.
+func TestOldResponsesDoNotShortenAPause(t *testing.T) {
+	t.Parallel()
+	for name, second := range map[string]push.Error{
+		"a shorter time":      {Class: push.Throttled, Code: "429", RetryAfter: time.Minute, Concerns: push.ConcernsEverybody},
+		"no time":             {Class: push.Throttled, Code: "429", Concerns: push.ConcernsEverybody},
+		"refused credentials": {Class: push.CredentialsRefused, Code: "401", Concerns: push.ConcernsEverybody},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				p := &provider{takes: 2 * time.Second}
+				p.failure.Store(&push.Error{
+					Class: push.Throttled, Code: "429", RetryAfter: time.Hour, Concerns: push.ConcernsEverybody,
+				})
+				g := newGate(p, oneHost)
+				var both sync.WaitGroup
+				both.Go(func() { _ = g.Send(t.Context(), to("bad1")) })
+				sleep(time.Second)
+				both.Go(func() { _ = g.Send(t.Context(), to("bad2")) })
+				sleep(1500 * time.Millisecond)
+				p.failure.Store(&second)
+				both.Wait()
+				sleep(59 * time.Minute)
+				if got := code(g.Send(t.Context(), to("good"))); got != gate.CodePaused {
+					t.Errorf("after 59 of the 60 minutes: %q", got)
+				}
+				sleep(2 * time.Minute)
+				if got := code(g.Send(t.Context(), to("good"))); got != "" {
+					t.Errorf("after the pause: %q", got)
+				}
+			})
+		})
+	}
+}
+
 // Any response that is not the same refusal ends a pause, not only a delivery.
 func TestAnySignOfLifeEndsAPause(t *testing.T) {
 	t.Parallel()

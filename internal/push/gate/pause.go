@@ -28,10 +28,14 @@ func (p *pause) wait(now time.Time) (wait time.Duration, trial bool) {
 	return 0, true
 }
 
-// begin begins a pause, or lengthens it.
+// begin begins a pause, or lengthens it. Until a time that the provider named it stays, whatever a call gets that was
+// under way then.
 func (p *pause) begin(now time.Time, length time.Duration, asked bool) {
 	if p.until.IsZero() {
 		p.since = now
+	}
+	if p.asked && now.Before(p.until) {
+		length, asked = max(length, p.until.Sub(now)), true
 	}
 	p.until, p.trial, p.asked = now.Add(length), time.Time{}, asked
 }

@@ -3,6 +3,7 @@ package httpsend
 import (
 	"context"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/push"
@@ -16,9 +17,24 @@ func Within(ctx context.Context, timeout time.Duration) (context.Context, contex
 	return context.WithTimeout(ctx, timeout)
 }
 
+// repeatable are the headers with which the standard library makes a call again whose connection ended, though its
+// server may have read it. No provider promises to drop such a repeat, and the limits have not admitted it.
+var repeatable = []string{"Idempotency-Key", "X-Idempotency-Key"}
+
+// sendOnce keeps the library from that: it looks for the names as they stand above, and servers ignore the case.
+func sendOnce(header http.Header) {
+	for _, name := range repeatable {
+		if values, given := header[name]; given {
+			delete(header, name)
+			header[strings.ToLower(name)] = values
+		}
+	}
+}
+
 // Do sends a request, bounded by its context, or by the client's timeout when that ends sooner: two timers, and what
 // carries them, cost more than the rest of the client.
 func Do(client *http.Client, request *http.Request) (*http.Response, error) {
+	sendOnce(request.Header)
 	if deadline, ends := request.Context().Deadline(); ends && time.Until(deadline) <= client.Timeout {
 		own := *client
 		own.Timeout, client = 0, &own

@@ -3,11 +3,17 @@ package httpsend_test
 import (
 	"context"
 	"errors"
+	"io"
+	"net"
 	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/pacer-notify/pacer/internal/push"
 	"github.com/pacer-notify/pacer/internal/push/httpsend"
 )
 
@@ -75,6 +81,46 @@ func TestACallIsBounded(t *testing.T) {
 					t.Errorf("it ends with %v", within.Err())
 				}
 			})
+		})
+	}
+}
+
+// A call whose connection ends after the server has read it is not made again: nobody knows what became of it. The
+// standard library repeats those with these headers by itself.
+func TestNoCallIsMadeTwice(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"Webhook-Id", "Idempotency-Key", "X-Idempotency-Key"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var calls atomic.Int64
+			server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				if _, err := io.ReadAll(r.Body); err != nil || r.Header.Get(name) != "n1" {
+					t.Errorf("%s is %q, %v", name, r.Header.Get(name), err)
+				}
+				if calls.Add(1) > 1 {
+					panic(http.ErrAbortHandler)
+				}
+			}))
+			connections := httpsend.NewConnections(&net.Dialer{})
+			t.Cleanup(func() { connections.Close(); server.Close() })
+			client := httpsend.NewClient(httpsend.NewTransport(nil, connections), time.Minute)
+			send := func() error {
+				return httpsend.Call(t.Context(), client, func(ctx context.Context) (*http.Request, error) {
+					body := strings.NewReader("text")
+					request, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL, body)
+					if err == nil {
+						request.Header.Set(name, "n1")
+					}
+					return request, err
+				}, func(*http.Response, string) *push.Error { return nil })
+			}
+			if err := send(); err != nil {
+				t.Fatal(err)
+			}
+			failure, _ := errors.AsType[*push.Error](send())
+			if failure == nil || failure.Class != push.Ambiguous || calls.Load() != 2 {
+				t.Errorf("%d calls for two deliveries, the second ends with %v; want 2, ambiguous", calls.Load(), failure)
+			}
 		})
 	}
 }
