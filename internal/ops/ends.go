@@ -81,7 +81,7 @@ func mostFrequent(counts map[endKey]int64, n int) []stats.EndReason {
 type endsTrend struct {
 	began  time.Time
 	before map[string]map[endKey]int64 // by process, when it was listed last; those of the agendas by ""
-	totals *stats.Totals
+	totals stats.Totals
 	steps  []endsStepped
 }
 
@@ -93,7 +93,8 @@ type endsStepped struct {
 }
 
 // follow fills in what ended. Of the processes that have begun since the snapshot before, all that they counted is new.
-func (t *endsTrend) follow(s *Snapshot, began map[string]bool) {
+// alike says that the counts of the deployment can be compared with those of the snapshot before.
+func (t *endsTrend) follow(s *Snapshot, began map[string]bool, alike bool) {
 	if t.began.IsZero() {
 		t.began = s.At
 	}
@@ -104,16 +105,18 @@ func (t *endsTrend) follow(s *Snapshot, began map[string]bool) {
 		t.steps = t.steps[1:]
 	}
 	now := &t.steps[len(t.steps)-1]
-	if t.totals != nil {
+	if alike {
 		now.failed += max(0, s.Totals.Failed-t.totals.Failed)
 		now.expired += max(0, s.Totals.Expired-t.totals.Expired)
+	}
+	if !alike {
+		delete(t.before, "")
 	}
 	t.before[""] = t.added(now, "", s.Reasons, false)
 	for _, p := range s.Processes {
 		t.before[p.ID] = t.added(now, p.ID, p.ends, began[p.ID])
 	}
-	totals := s.Totals
-	t.totals = &totals
+	t.totals = s.Totals
 	s.Ended = t.sum()
 }
 

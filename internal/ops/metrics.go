@@ -301,8 +301,11 @@ func (c *gaugeCollector) Collect(metrics chan<- prometheus.Metric) {
 	tell(c.workers, float64(g.Workers))
 	tell(c.gone, float64(g.Gone))
 	tell(c.clocksApart, g.ClocksApart)
-	for _, reason := range endsByAgendas {
-		metrics <- prometheus.MustNewConstMetric(c.ends, prometheus.CounterValue, endedFor(g.Reasons, reason), reason)
+	if !g.Partial { // a counter that falls counts from 0 again once the partition is back
+		for _, reason := range endsByAgendas {
+			n := endedFor(g.Reasons, reason)
+			metrics <- prometheus.MustNewConstMetric(c.ends, prometheus.CounterValue, n, reason)
+		}
 	}
 	c.tellCounts(tell, &g.Counts)
 	for _, s := range g.Paused {

@@ -301,6 +301,18 @@ func TestEndsAreToldByReason(t *testing.T) {
 	}
 }
 
+// A counter that falls counts from 0 again, so one that lacks a partition would page for all that it ever counted.
+func TestEndsAreNotToldWithoutAPartition(t *testing.T) {
+	t.Parallel()
+	g := waiting
+	g.Reasons = []stats.EndReason{{Status: "failed", Reason: "crash_loop", Count: 3}}
+	g.Partial, g.Partitions = true, []stats.Partition{{Partition: 0}, {Partition: 1, Unreachable: true}}
+	registry, _ := newRegistry(t, func(context.Context) (ops.Gauges, error) { return g, nil })
+	if got := exposed(t, registry, "pacer_ends_total"); got != "" {
+		t.Errorf("it tells %s", got)
+	}
+}
+
 // While the store is away the graph shows a gap, not zeros. The process's own counters are there all the same.
 func TestGaugesThatCannotBeReadAreLeftOut(t *testing.T) {
 	t.Parallel()

@@ -298,6 +298,28 @@ func TestEndsOfANewProcessAreTold(t *testing.T) {
 	}
 }
 
+// While a partition can't be asked, its counts are missing everywhere. That they are back is nothing that happened.
+func TestAPartitionThatComesBackMakesNoRatesAndNoEnds(t *testing.T) {
+	t.Parallel()
+	look := func(second int, all int64, away bool) ops.Snapshot {
+		return ops.Snapshot{At: at.Add(time.Duration(second) * time.Second), Counts: stats.Counts{
+			Totals:  stats.Totals{Accepted: all, Delivered: all, Pulls: all, Deferrals: all, Failed: all, Expired: all},
+			Reasons: []stats.EndReason{{Status: "expired", Reason: "max_defer", Count: all}}, Partial: away,
+			Partitions: []stats.Partition{{Partition: 0}, {Partition: 1, Unreachable: away}},
+		}}
+	}
+	got := looks(t, look(0, 9000, false), look(1, 10, true), look(2, 9000, false))
+	if got.Rates != (ops.Rates{}) || got.PullsPerDelivery != 0 || got.Ended.Failed != 0 || got.Ended.Expired != 0 ||
+		len(got.Ended.Reasons) != 0 {
+		t.Errorf("it is back: %+v, %v pulls per delivery, ended %+v", got.Rates, got.PullsPerDelivery, got.Ended)
+	}
+	got = looks(t, look(0, 9000, false), look(1, 10, true), look(2, 12, true))
+	want := ops.Rates{Accepted: 2, Delivered: 2, Deferrals: 2, Failed: 2}
+	if got.Rates != want || got.Ended.Failed != 2 || len(got.Ended.Reasons) != 1 {
+		t.Errorf("of the others, while it is away: %+v, ended %+v", got.Rates, got.Ended)
+	}
+}
+
 // What ended undelivered is counted with its reasons from the first look on: what the agendas decided, and what
 // processes did.
 func TestWhatEndedIsToldWithItsReasons(t *testing.T) {

@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/pacer-notify/pacer/internal/stats"
 )
 
 const (
@@ -54,7 +56,8 @@ func (t *trend) follow(s *Snapshot) {
 			}
 		}
 	}
-	if t.before != nil {
+	alike := t.before != nil && sameCounted(t.before, s)
+	if alike {
 		seconds := s.At.Sub(t.before.At).Seconds()
 		rate := func(now, before int64) float64 { return math.Max(0, float64(now-before)/math.Max(seconds, 1e-3)) }
 		a, b := s.Totals, t.before.Totals
@@ -65,7 +68,7 @@ func (t *trend) follow(s *Snapshot) {
 		// A rebuild counts anew, and may have kept less. Then nothing was added.
 		now.pulls, now.delivered = max(0, a.Pulls-b.Pulls), max(0, a.Delivered-b.Delivered)
 	}
-	t.ends.follow(s, began)
+	t.ends.follow(s, began, alike)
 	t.forget(s.At)
 	t.before = s
 	t.steps = append(t.steps, now)
@@ -74,6 +77,13 @@ func (t *trend) follow(s *Snapshot) {
 	}
 	t.sum(s)
 	s.Problems = slices.Concat(problems(s), t.still.follow(s), t.crowd.follow(s))
+}
+
+// sameCounted tells whether the counts of two snapshots are of the same partitions, and of the same store. Otherwise
+// what one lacks, or has again, is nothing that happened between them.
+func sameCounted(before, s *Snapshot) bool {
+	return before.Partial == s.Partial && slices.EqualFunc(before.Partitions, s.Partitions,
+		func(a, b stats.Partition) bool { return a.Unreachable == b.Unreachable })
 }
 
 // forget forgets the processes that have not been listed for long.
