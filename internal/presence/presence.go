@@ -136,6 +136,7 @@ func (a *Announcer) withdraw(ctx context.Context) {
 	pipe := a.client.TxPipeline()
 	pipe.Del(ctx, prefix+a.self.ID)
 	pipe.SRem(ctx, index, a.self.ID)
+	pipe.ZRem(ctx, gone, a.self.ID) // if it was missed for a while
 	if _, err := pipe.Exec(ctx); err != nil {
 		a.log.DebugContext(ctx, "take this process off the list; its entry ends by itself", "error", err)
 	}
@@ -162,7 +163,7 @@ func List(ctx context.Context, client redis.UniversalClient) ([]Process, error) 
 	for i, entry := range entries {
 		text, alive := entry.(string)
 		if !alive {
-			_ = miss(ctx, client, ids[i]) // a full Redis takes no note of it; then a later look does
+			_ = miss(ctx, client, ids[i]) // when another look comes between, or Redis is full, a later look does
 			continue
 		}
 		var p Process
@@ -187,15 +188,22 @@ func Alive(ctx context.Context, client redis.UniversalClient) ([]stats.Process, 
 	return processes, nil
 }
 
-// miss takes a process off the list, and notes that it is gone.
+// miss takes a process off the list, and notes that it is gone; unless it has stopped or come back meanwhile.
 func miss(ctx context.Context, client redis.UniversalClient, id string) error {
-	pipe := client.TxPipeline()
-	pipe.SRem(ctx, index, id)
-	pipe.ZAdd(ctx, gone, redis.Z{Member: id, Score: float64(time.Now().Unix())})
-	pipe.ZRemRangeByScore(ctx, gone, "-inf", strconv.FormatInt(time.Now().Add(-goneLife).Unix(), 10))
-	pipe.Expire(ctx, gone, goneLife)
-	_, err := pipe.Exec(ctx)
-	return err
+	return client.Watch(ctx, func(tx *redis.Tx) error {
+		listed, err := tx.SIsMember(ctx, index, id).Result()
+		if err != nil || !listed || tx.Exists(ctx, prefix+id).Val() > 0 {
+			return err
+		}
+		_, err = tx.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
+			pipe.SRem(ctx, index, id)
+			pipe.ZAdd(ctx, gone, redis.Z{Member: id, Score: float64(time.Now().Unix())})
+			pipe.ZRemRangeByScore(ctx, gone, "-inf", strconv.FormatInt(time.Now().Add(-goneLife).Unix(), 10))
+			pipe.Expire(ctx, gone, goneLife)
+			return nil
+		})
+		return err
+	}, index, prefix+id)
 }
 
 // Missing gives the processes that are gone, apart from those that came back, which are among alive.
