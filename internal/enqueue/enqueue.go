@@ -14,6 +14,7 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -25,6 +26,8 @@ const (
 	batchLines = 1000
 	batchBytes = 4 << 20
 	maxLine    = wire.MaxBytes
+	// linger is how long a batch waits for further lines: an input may come slowly, as from tail -f.
+	linger = 200 * time.Millisecond
 )
 
 // Config of a run.
@@ -53,33 +56,58 @@ type batch struct {
 	body  bytes.Buffer
 	lines []int // number of each line
 	read  int   // bytes of input behind it
+	// lingered tells when it has waited for further lines for long enough; nil while it is empty.
+	lingered <-chan time.Time
 }
 
-// Run reads the input to its end. The error says why it stopped before: the API could not be reached, or the input not
-// read; the summary counts what was done until then.
+// Run reads the input to its end. The error says why it stopped before: the API could not be reached, the input not
+// read, or ctx has ended; the summary counts what was done until then. A read that is under way then goes on.
 func Run(ctx context.Context, cfg Config, input io.Reader) (Summary, error) {
 	if cfg.Read == nil {
 		cfg.Read = func(int) {}
 	}
 	r := &run{cfg: cfg}
-	reader := newLines(input)
+	stopped := make(chan struct{})
+	defer close(stopped)
+	read := newLines(input).all(stopped)
 	for {
-		next, err := reader.next()
-		if refused := r.take(next); refused != nil {
-			return r.summary, refused
-		}
-		if len(r.next.lines) >= batchLines || r.next.body.Len() >= batchBytes || err != nil {
-			if sendErr := r.flush(ctx); sendErr != nil {
-				return r.summary, sendErr
+		select {
+		case <-ctx.Done():
+			return r.summary, r.stoppedBy(context.Cause(ctx))
+		case <-r.next.lingered:
+			if err := r.flush(ctx); err != nil {
+				return r.summary, err
+			}
+		case next := <-read:
+			if ended, err := r.work(ctx, next); ended {
+				return r.summary, err
 			}
 		}
-		if errors.Is(err, io.EOF) {
-			return r.summary, nil
-		}
-		if err != nil {
-			return r.summary, fmt.Errorf("read %s: %w", next.where(), err)
+	}
+}
+
+// work works off what was read next. It returns true at the end of the run.
+func (r *run) work(ctx context.Context, next readLine) (ended bool, err error) {
+	if err := r.take(next.line); err != nil {
+		return true, err
+	}
+	if len(r.next.lines) >= batchLines || r.next.body.Len() >= batchBytes || next.end != nil {
+		if err := r.flush(ctx); err != nil {
+			return true, err
 		}
 	}
+	if next.end == nil || errors.Is(next.end, io.EOF) {
+		return next.end != nil, nil
+	}
+	return true, fmt.Errorf("read %s: %w", next.where(), next.end)
+}
+
+// stoppedBy says where a run stopped, and why.
+func (r *run) stoppedBy(err error) error {
+	if len(r.next.lines) == 0 || r.next.lines[0] == 1 {
+		return err // nothing was sent before, or all that was read
+	}
+	return fmt.Errorf("stopped at line %d: %w", r.next.lines[0], err)
 }
 
 // run is the state of a Run.
@@ -127,6 +155,9 @@ func (r *run) add(number int, text []byte) {
 	if err != nil {
 		r.refuse(line{number: number}, err.Error())
 		return
+	}
+	if r.next.lingered == nil {
+		r.next.lingered = time.After(linger)
 	}
 	r.next.body.Write(text)
 	r.next.body.WriteByte('\n')
@@ -210,10 +241,7 @@ func (r *run) flush(ctx context.Context) error {
 	}
 	response, err := r.cfg.API.Bulk(ctx, r.next.body.Bytes(), r.cfg.Accepted != nil, r.cfg.Promise)
 	if err != nil {
-		if r.next.lines[0] == 1 {
-			return err // nothing was sent before
-		}
-		return fmt.Errorf("stopped at line %d: %w", r.next.lines[0], err)
+		return r.stoppedBy(err)
 	}
 	r.summary.Accepted += response.Accepted - response.Repeated
 	r.summary.Repeated += response.Repeated

@@ -3,6 +3,7 @@ package enqueue_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -272,6 +273,50 @@ func TestWhatEndsARun(t *testing.T) {
 	}, broken)
 	if err == nil || !strings.Contains(err.Error(), "line 2") {
 		t.Errorf("an input that can't be read: %v", err)
+	}
+}
+
+// What comes slowly, as from tail -f, does not wait for more; and who interrupts the program does not wait for a line.
+func TestASlowInputIsSentAndCanBeInterrupted(t *testing.T) {
+	t.Parallel()
+	ctx, interrupt := context.WithCancel(t.Context())
+	input, lines := io.Pipe()
+	t.Cleanup(func() { _ = lines.Close() })
+	sent := make(chan string, 1)
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		sent <- string(body)
+		_, _ = io.WriteString(w, `{"accepted":1,"results":[]}`) // the test reads it
+	})
+	ended := make(chan error, 1)
+	go func() {
+		summary, err := enqueue.Run(ctx, enqueue.Config{
+			API: &enqueue.API{URL: "http://pacer.invalid", Client: enqueue.InProcess(handler)},
+		}, input)
+		if summary.Accepted != 2 {
+			t.Errorf("%+v, want 2 accepted", summary)
+		}
+		ended <- err
+	}()
+	for _, id := range []string{"a", "b"} {
+		_, _ = io.WriteString(lines, `{"id":"`+id+"\"}\n") // a pipe of this process
+		select {
+		case body := <-sent:
+			if !strings.Contains(body, id) {
+				t.Errorf("sent %q, want %s in it", body, id)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatalf("%s waits for another line", id)
+		}
+	}
+	interrupt()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("it ends with %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("it can't be interrupted")
 	}
 }
 

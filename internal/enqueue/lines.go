@@ -43,6 +43,30 @@ func (ArrayError) Error() string {
 
 func newLines(input io.Reader) *lines { return &lines{reader: bufio.NewReaderSize(input, maxLine)} }
 
+// readLine is a line, and the error, such as [io.EOF], that came with it: then it is the last.
+type readLine struct {
+	line
+
+	end error
+}
+
+// all gives the lines, up to the first error, until nobody wants any more.
+func (l *lines) all(stopped <-chan struct{}) <-chan readLine {
+	read := make(chan readLine) // a line may be long
+	go func() {
+		for end := error(nil); end == nil; {
+			var next line
+			next, end = l.next()
+			select {
+			case read <- readLine{next, end}:
+			case <-stopped:
+				return
+			}
+		}
+	}()
+	return read
+}
+
 // next reads a line; the error, such as [io.EOF], comes with what was read before it.
 func (l *lines) next() (line, error) {
 	text, long, err := l.read()
