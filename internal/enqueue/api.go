@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -72,6 +73,8 @@ type Result struct {
 	Index int    `json:"index"`
 	ID    string `json:"id"`
 	Error string `json:"error"`
+	// Type tells some refusals apart.
+	Type string `json:"type"`
 	Promise
 }
 
@@ -98,9 +101,41 @@ func (p Promise) String() string {
 	return strings.TrimSpace(p.Decision + " " + at + " " + p.Reason)
 }
 
+const (
+	// typeInProgress is the type of items whose idempotency key an earlier request holds, one that has not finished. If
+	// it never does, because its server died, the key is free after 10 s: busyPatience is how long such items are sent
+	// again, and busyPause how long they wait between two times.
+	typeInProgress = "in-progress"
+	busyPatience   = 12 * time.Second
+	busyPause      = 500 * time.Millisecond
+)
+
 // Bulk hands over notifications, one JSON object a line. all asks for the results of accepted ones too, promise for
-// their promises.
+// their promises. A batch in which some are just being accepted is sent again: it may be this batch itself, whose first
+// response was lost.
 func (a *API) Bulk(ctx context.Context, lines []byte, all, promise bool) (Response, error) {
+	fresh, until := 0, time.Now().Add(busyPatience)
+	for {
+		response, err := a.bulkOnce(ctx, lines, all, promise)
+		if err != nil {
+			return Response{}, err
+		}
+		fresh += response.Accepted - response.Repeated
+		response.Repeated = response.Accepted - fresh
+		if !slices.ContainsFunc(response.Results, isInProgress) || time.Now().After(until) {
+			return response, nil
+		}
+		select {
+		case <-ctx.Done():
+			return Response{}, context.Cause(ctx)
+		case <-time.After(busyPause):
+		}
+	}
+}
+
+func isInProgress(r Result) bool { return r.Type == typeInProgress }
+
+func (a *API) bulkOnce(ctx context.Context, lines []byte, all, promise bool) (Response, error) {
 	path := "/v1/notifications/bulk?results=errors"
 	switch {
 	case promise:

@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -317,6 +318,47 @@ func TestASlowInputIsSentAndCanBeInterrupted(t *testing.T) {
 		}
 	case <-time.After(10 * time.Second):
 		t.Fatal("it can't be interrupted")
+	}
+}
+
+// A batch whose response was lost comes again while its keys are still held by the first request, or by a server that
+// died: these lines are not refused. They are sent until the first has an end, and count once.
+func TestLinesThatAreBeingAcceptedAreSentAgain(t *testing.T) {
+	t.Parallel()
+	const done = `{"accepted":2,"repeated":1,"results":[{"index":0,"id":"n1"},{"index":1,"id":"n2"}]}`
+	const busy = `{"accepted":1,"rejected":1,"results":[{"index":0,"id":"n1"},
+		{"index":1,"type":"in-progress","error":"a notification with this idempotency key is just being accepted"}]}`
+	for name, c := range map[string]struct {
+		until   time.Duration // the keys are free again
+		want    enqueue.Summary
+		refused int
+	}{
+		"the keys are freed": {until: 10 * time.Second, want: enqueue.Summary{Accepted: 2}},
+		"they stay held":     {until: time.Hour, want: enqueue.Summary{Accepted: 1, Refused: 1}, refused: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				began, calls, refused := time.Now(), 0, 0
+				handler := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+					reply := done
+					if time.Since(began) < c.until {
+						if reply = busy; calls > 0 {
+							reply = strings.Replace(busy, `"rejected"`, `"repeated":1,"rejected"`, 1)
+						}
+					}
+					calls++
+					_, _ = io.WriteString(w, reply) // the test reads it
+				})
+				summary, err := enqueue.Run(t.Context(), enqueue.Config{
+					API:     &enqueue.API{URL: "http://pacer.invalid", Client: enqueue.InProcess(handler)},
+					Refused: func(string, string) { refused++ },
+				}, strings.NewReader("{\"idempotency_key\":\"a\"}\n{\"idempotency_key\":\"b\"}\n"))
+				if err != nil || summary != c.want || refused != c.refused || calls > 100 {
+					t.Errorf("%+v, %d refused in %d calls, %v; want %+v", summary, refused, calls, err, c.want)
+				}
+			})
+		})
 	}
 }
 
