@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -160,8 +161,38 @@ type problem struct {
 	Detail string `json:"detail"`
 }
 
-// post repeats a request, which must be safe to repeat, while the API is away or busy.
+// limitedError says that the API takes no more from this caller for now.
+type limitedError struct {
+	url, why string
+	after    time.Duration
+}
+
+// Error says when it takes more.
+func (e *limitedError) Error() string {
+	return fmt.Sprintf("pacer at %s takes no more now: %s; again in %s", e.url, e.why, e.after)
+}
+
+// limitPatience is how long a request waits for the limits of the API in all.
+const limitPatience = 5 * time.Minute
+
+// post repeats a request, which must be safe to repeat, while the API is away or busy, or limits this caller.
 func (a *API) post(ctx context.Context, path, contentType string, body []byte) ([]byte, error) {
+	for until := time.Now().Add(limitPatience); ; {
+		reply, err := a.postPatiently(ctx, path, contentType, body)
+		limited, ok := errors.AsType[*limitedError](err)
+		if !ok || time.Now().Add(limited.after).After(until) {
+			return reply, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(limited.after):
+		}
+	}
+}
+
+// postPatiently repeats a request while the API is away or busy.
+func (a *API) postPatiently(ctx context.Context, path, contentType string, body []byte) ([]byte, error) {
 	patience := a.Patience
 	if patience == 0 {
 		patience = 10 * time.Second
@@ -203,15 +234,31 @@ func (a *API) postOnce(ctx context.Context, path, contentType string, body []byt
 	switch {
 	case response.StatusCode < http.StatusMultipleChoices:
 		return reply, nil
+	case response.StatusCode == http.StatusTooManyRequests && retryAfter(response) > 0:
+		return nil, backoff.Permanent(&limitedError{a.URL, why(response, reply).Detail, retryAfter(response)})
 	case response.StatusCode == http.StatusTooManyRequests, response.StatusCode >= http.StatusInternalServerError:
 		return nil, &UnreachableError{a.URL, errors.New(response.Status)}
 	}
-	var p problem
-	if json.Unmarshal(reply, &p) != nil || p.Title == "" {
-		p.Title, p.Detail = response.Status, "this is not pacer's API; name its address with --server (PACER_SERVER)"
-	}
+	p := why(response, reply)
 	if response.StatusCode == http.StatusUnauthorized {
 		p.Detail += ": give it in PACER_TOKEN, or as file:PATH with --token"
 	}
 	return nil, backoff.Permanent(fmt.Errorf("refused by %s: %s: %s", a.URL, p.Title, p.Detail))
+}
+
+// why reads what a response that refuses a request says.
+func why(response *http.Response, reply []byte) (p problem) {
+	if json.Unmarshal(reply, &p) != nil || p.Title == "" {
+		p.Title, p.Detail = response.Status, "this is not pacer's API; name its address with --server (PACER_SERVER)"
+	}
+	return p
+}
+
+// retryAfter is how long a response asks to wait; 0 when it does not say.
+func retryAfter(response *http.Response) time.Duration {
+	seconds, err := strconv.Atoi(response.Header.Get("Retry-After"))
+	if err != nil || seconds < 0 {
+		return 0
+	}
+	return time.Duration(seconds) * time.Second
 }

@@ -362,6 +362,46 @@ func TestLinesThatAreBeingAcceptedAreSentAgain(t *testing.T) {
 	}
 }
 
+// An API that limits its callers says when it takes more. A file is longer than what is left, and waits for that; a
+// limit of a day ends the run, in its own words.
+func TestALimitOfTheAPIIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		after, want string
+		took        time.Duration
+	}{
+		"of a minute": {after: "55", took: 55 * time.Second},
+		"of a day": {
+			after: "86000", want: "pacer at http://pacer.invalid takes no more now: too many requests: limit 1/1d; again in 23h53m20s",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				handler := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+					if c.want != "" || time.Since(began) < c.took {
+						w.Header().Set("Retry-After", c.after)
+						w.WriteHeader(http.StatusTooManyRequests)
+						_, _ = io.WriteString(w, `{"title":"Too Many Requests","detail":"too many requests: limit 1/1d"}`)
+						return
+					}
+					_, _ = io.WriteString(w, `{"accepted":1,"results":[]}`)
+				})
+				summary, err := enqueue.Run(t.Context(), enqueue.Config{
+					API: &enqueue.API{URL: "http://pacer.invalid", Client: enqueue.InProcess(handler)},
+				}, strings.NewReader("{}"))
+				if took := time.Since(began); took != c.took {
+					t.Errorf("it took %s, want %s", took, c.took)
+				}
+				if c.want == "" && (err != nil || summary.Accepted != 1) || c.want != "" && (err == nil || err.Error() != c.want) {
+					t.Errorf("%+v, %v", summary, err)
+				}
+			})
+		})
+	}
+}
+
 type brokenReader struct{}
 
 // Read implements io.Reader.
