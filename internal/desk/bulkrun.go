@@ -22,8 +22,10 @@ const (
 	lookForJobs = time.Second
 	// jobLease is how long a process has a job to itself. It tells that it is alive after each batch.
 	jobLease = 15 * time.Second
-	// jobBatch is how many notifications are changed between two such signs, jobAtOnce how many of them at a time.
+	// jobBatch is how many notifications are changed between two such signs at most, jobAtOnce how many of them at a
+	// time. At a slow rate they are as many as may be changed within batchPause, well within the lease.
 	jobBatch, jobAtOnce = 50, 8
+	batchPause          = 5 * time.Second
 	// batchTime bounds a batch, so that a process does not work long after its lease.
 	batchTime = 10 * time.Second
 	// faultsKept is how many reasons of refusals a job shows.
@@ -151,7 +153,7 @@ func (m *Many) nextBatch(ctx context.Context, j *control.Job, known seen) (*cont
 	found := &notification.Found{}
 	remaining := j.Counted - j.Done - j.Refused
 	if !j.Stopping && !j.Exhausted && remaining > 0 {
-		f.Cursor, f.Limit = j.Cursor, min(jobBatch, remaining)
+		f.Cursor, f.Limit = j.Cursor, min(jobBatch, remaining, max(1, m.Rate)*int(batchPause/time.Second))
 		if found, err = m.Store.Find(ctx, f); err != nil {
 			return nil, err
 		}
