@@ -85,8 +85,8 @@ type Config struct {
 	Paused func(o Open) bool
 	// Every is the time between two rounds. Defaults to a minute.
 	Every time.Duration
-	// Behind is how far behind now the checker stays, because an admission is written when its delivery has ended.
-	// Defaults to 30 s.
+	// Behind is how far behind now the checker stays, because an admission is written when its delivery has ended: that
+	// takes a minute at most, and 30 s to write while the store is away. Defaults to 100 s.
 	Behind time.Duration
 	// Found is called after each round with the number of new findings.
 	Found func(violations, unended int)
@@ -133,7 +133,7 @@ type Checker struct {
 
 // New makes a Checker that begins with the admissions from now on.
 func New(cfg Config) *Checker {
-	cfg.Every, cfg.Behind = cmp.Or(cfg.Every, time.Minute), cmp.Or(cfg.Behind, 30*time.Second)
+	cfg.Every, cfg.Behind = cmp.Or(cfg.Every, time.Minute), cmp.Or(cfg.Behind, 100*time.Second)
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}

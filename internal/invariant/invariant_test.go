@@ -89,6 +89,47 @@ func round(t *testing.T, r *store, change func(*invariant.Config),
 	return checker.Latest(), text.String()
 }
 
+// slow is a store that learns of each admission when its delivery has ended, so long after it.
+type slow struct {
+	store
+
+	took time.Duration
+	now  time.Time
+}
+
+// Admissions implements [invariant.Source].
+func (r *slow) Admissions(_ context.Context, _, until throttle.Micros, _ time.Duration) (
+	ended []invariant.Admission, err error,
+) {
+	for _, m := range r.admissions {
+		if m.At <= until && !m.At.Time().Add(r.took).After(r.now) {
+			ended = append(ended, m)
+		}
+	}
+	return ended, nil
+}
+
+// A delivery takes a minute at most, and its result is written for half a minute more while the store is away. What
+// ends so late is checked all the same.
+func TestSlowDeliveriesAreChecked(t *testing.T) {
+	t.Parallel()
+	r := &slow{took: 90 * time.Second}
+	r.admit(time.Second, 61*time.Second)
+	cfg := config(&r.store, nil)
+	limits := limitsOf(throttle.Rolling, throttle.Rule{Max: 1, Per: time.Hour})
+	cfg.Source, cfg.Limits = r, func(string, string) invariant.Limits { return limits }
+	checker, began := invariant.New(cfg), time.Now()
+	for minute := range 10 {
+		r.now = began.Add(time.Duration(minute) * time.Minute)
+		if err := checker.Round(t.Context(), r.now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if found := checker.Latest().Violations; found != 1 {
+		t.Errorf("%d violations, want 1", found)
+	}
+}
+
 func limitsOf(algorithm throttle.Algorithm, rules ...throttle.Rule) invariant.Limits {
 	return invariant.Limits{Plan: throttle.Plan{Algorithm: algorithm, Rules: rules}, BypassFrom: 1, MaxLife: time.Hour}
 }
