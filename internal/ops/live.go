@@ -90,7 +90,9 @@ func (l *Live) look(ctx context.Context) error {
 	defer cancel()
 	s, err := l.read(ctx)
 	if err != nil {
-		l.tellAway(err)
+		if !errors.Is(ctx.Err(), context.Canceled) { // else nobody waits for it any more
+			l.tellAway(ctx, err)
+		}
 		return err
 	}
 	l.mu.Lock()
@@ -128,11 +130,17 @@ func (l *Live) tell(s *Snapshot) error {
 	return nil
 }
 
+// unreadable is what is told when every store responds, and something can't be read all the same.
+const unreadable = "the store can't be read now: this process's log says why"
+
 // tellAway tells those who watch why the deployment can't be read, beside the figures that were read last, if any were.
-func (l *Live) tellAway(err error) {
-	away, ok := errors.AsType[*Away](err)
-	if !ok {
-		return
+func (l *Live) tellAway(ctx context.Context, err error) {
+	words := unreadable
+	if away, ok := errors.AsType[*Away](err); ok {
+		words = away.words()
+	} else {
+		l.log.WarnContext(ctx, "could not read the deployment for the dashboard, although every store responds",
+			"error", err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -141,9 +149,9 @@ func (l *Live) tellAway(err error) {
 		stale, age = *l.latest, fmt.Sprintf("The figures are %s old.", timespan.Seconds(time.Since(l.latest.At)))
 	}
 	stale.Stale = true
-	stale.Problems = []string{away.words() + ". " + age}
+	stale.Problems = []string{words + ". " + age}
 	if err := l.tell(&stale); err != nil {
-		l.log.Debug("could not tell the dashboard that a store is away", "error", err)
+		l.log.DebugContext(ctx, "could not tell the dashboard that a store is away", "error", err)
 	}
 }
 

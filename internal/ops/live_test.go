@@ -261,33 +261,74 @@ func TestWatchersSeeThatAStoreIsAway(t *testing.T) {
 	<-ended
 }
 
-// A page that is opened while nothing could be read yet says why, too.
-func TestWatchersSeeThatAStoreWasAwayFromTheBeginning(t *testing.T) {
+// A page that is opened while nothing could be read yet says why, too, also when every store responds: a part of a
+// cluster may be away, or a right be missing.
+func TestWatchersSeeWhyNothingCouldBeReadFromTheBeginning(t *testing.T) {
 	t.Parallel()
+	for want, fault := range map[string]error{
+		"Postgres is slow: a reply takes 1.6 s. There are no figures yet.": &ops.Away{
+			Slow: []string{"Postgres is slow: a reply takes 1.6 s"}, Err: errAway,
+		},
+		"the store can't be read now: this process's log says why. There are no figures yet.": errAway,
+	} {
+		t.Run(want, func(t *testing.T) {
+			t.Parallel()
+			cfg := config()
+			cfg.Live = ops.NewLive(func(context.Context) (*ops.Snapshot, error) { return nil, fault }, cfg.Log)
+			server := httptest.NewServer(ops.Handler(cfg))
+			t.Cleanup(server.Close)
+			ctx, stop := context.WithCancel(t.Context())
+			ended := make(chan struct{})
+			next := stream(t, server.URL)
+			go func() { defer close(ended); cfg.Live.Run(ctx) }()
+			for kind, data := next(); ; kind, data = next() {
+				if kind != "snapshot" {
+					continue
+				}
+				var s ops.Snapshot
+				if err := json.Unmarshal(data, &s); err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff([]string{want}, s.Problems); diff != "" || !s.Stale {
+					t.Errorf("they see (-want +got), stale %t:\n%s", s.Stale, diff)
+				}
+				break
+			}
+			stop()
+			<-ended
+		})
+	}
+}
+
+// Whoever asks and goes away says nothing about the stores.
+func TestWatchersSeeNothingOfARequestThatWasGivenUp(t *testing.T) {
+	t.Parallel()
+	var log strings.Builder
+	live := ops.NewLive(func(ctx context.Context) (*ops.Snapshot, error) {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return &ops.Snapshot{At: time.Now()}, nil
+	}, slog.New(slog.NewTextHandler(&log, nil)))
 	cfg := config()
-	cfg.Live = ops.NewLive(func(context.Context) (*ops.Snapshot, error) {
-		return nil, &ops.Away{Slow: []string{"Postgres is slow: a reply takes 1.6 s"}, Err: errAway}
-	}, cfg.Log)
+	cfg.Live = live
 	server := httptest.NewServer(ops.Handler(cfg))
 	t.Cleanup(server.Close)
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan struct{})
 	next := stream(t, server.URL)
-	go func() { defer close(ended); cfg.Live.Run(ctx) }()
-	for kind, data := next(); ; kind, data = next() {
-		if kind != "snapshot" {
-			continue
-		}
-		var s ops.Snapshot
-		if err := json.Unmarshal(data, &s); err != nil {
-			t.Fatal(err)
-		}
-		want := []string{"Postgres is slow: a reply takes 1.6 s. There are no figures yet."}
-		if diff := cmp.Diff(want, s.Problems); diff != "" || !s.Stale {
-			t.Errorf("they see (-want +got), stale %t:\n%s", s.Stale, diff)
-		}
-		break
+	given, up := context.WithCancel(t.Context())
+	up()
+	if _, err := live.Latest(given); !errors.Is(err, context.Canceled) {
+		t.Errorf("it gives %v", err)
 	}
-	stop()
-	<-ended
+	if _, err := live.Latest(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for kind, data := next(); ; kind, data = next() {
+		if kind == "snapshot" {
+			if strings.Contains(string(data), `"stale"`) || log.Len() > 0 {
+				t.Errorf("they see %s, logged %s", data, log.String())
+			}
+			return
+		}
+	}
 }

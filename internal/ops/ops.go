@@ -101,7 +101,7 @@ func (h *handler) unavailable(w http.ResponseWriter, r *http.Request, err error)
 	case errors.Is(err, context.DeadlineExceeded):
 		plain(w, http.StatusServiceUnavailable, "the store takes too long: the dashboard says what is slow or locked")
 	default:
-		plain(w, http.StatusServiceUnavailable, "the store can't be read now: this process's log says why")
+		plain(w, http.StatusServiceUnavailable, unreadable)
 	}
 }
 
