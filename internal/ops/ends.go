@@ -129,10 +129,22 @@ func (t *endsTrend) added(to *endsStepped, source string, ends []stats.EndReason
 		key := endKey{e.Status, e.Reason}
 		counts[key] = e.Count
 		if known || began {
-			to.reasons[key] += max(0, e.Count-before[key])
+			had, reported := before[key]
+			if !reported {
+				had = mostUnreported(before)
+			}
+			to.reasons[key] += max(0, e.Count-had)
 		}
 	}
 	return counts
+}
+
+// mostUnreported is how often a reason may have been counted, at most, that is not among those that were reported.
+func mostUnreported(reported map[endKey]int64) int64 {
+	if len(reported) < endsReported {
+		return 0
+	}
+	return slices.Min(slices.Collect(maps.Values(reported)))
 }
 
 func (t *endsTrend) sum() Ended {

@@ -3,6 +3,7 @@ package ops_test
 import (
 	"context"
 	"log/slog"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -295,6 +296,34 @@ func TestEndsOfANewProcessAreTold(t *testing.T) {
 	got = looks(t, look(0, 0), look(5, 1, began), look(10, 1), look(15, 1, began))
 	if diff := cmp.Diff(want, got.Ended); diff != "" {
 		t.Errorf("a process that was not listed for a moment counts again (-want +got):\n%s", diff)
+	}
+}
+
+// A process reports its most frequent reasons only. One that comes among them has counted most of its ends long ago.
+func TestAReasonThatBecomesFrequentIsNotAllNew(t *testing.T) {
+	t.Parallel()
+	look := func(minute int, rare, other int64) ops.Snapshot {
+		var ends []stats.EndReason
+		for i := range 19 {
+			reason := "permanent: " + strconv.Itoa(400+i)
+			ends = append(ends, stats.EndReason{Status: "failed", Reason: reason, Count: 1000})
+		}
+		// The last of the report is the more frequent of the two.
+		last := stats.EndReason{Status: "failed", Reason: "rare", Count: rare}
+		if other > rare {
+			last = stats.EndReason{Status: "failed", Reason: "other", Count: other}
+		}
+		return ops.Snapshot{
+			At:        at.Add(time.Duration(minute) * time.Minute),
+			Processes: []ops.Process{ops.NewProcess(stats.Process{ID: "p"}, ops.Report{Ends: append(ends, last)})},
+		}
+	}
+	got := looks(t, look(0, 499, 500), look(1, 502, 500), look(2, 502, 503)).Ended.Reasons
+	want := []stats.EndReason{
+		{Status: "failed", Reason: "rare", Count: 2}, {Status: "failed", Reason: "other", Count: 1},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
 	}
 }
 
