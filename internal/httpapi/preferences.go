@@ -31,9 +31,9 @@ type Users interface {
 
 // Preferences is the JSON form of a user's preferences.
 type Preferences struct {
-	OptOut   OptOut               `json:"opt_out" required:"false" doc:"Notifications of these categories and channels end as cancelled, with the reason opted_out."`
-	Limits   map[string]OwnLimits `json:"limits" required:"false" doc:"Limits that replace those of the policy, by category."`
-	TimeZone string               `json:"time_zone,omitempty" doc:"A name such as Europe/Vienna; no offset. The policy's windows and calendar limits go by it. Without it, by the policy's time_zone."`
+	OptOut   OptOut                `json:"opt_out" required:"false" doc:"Notifications of these categories and channels end as cancelled, with the reason opted_out."`
+	Limits   map[string]*OwnLimits `json:"limits" required:"false" doc:"Limits that replace those of the policy, by category."`
+	TimeZone string                `json:"time_zone,omitempty" doc:"A name such as Europe/Vienna; no offset. The policy's windows and calendar limits go by it. Without it, by the policy's time_zone."`
 	// QuietHours and QuietUntil are nil for none.
 	QuietHours *QuietHours `json:"quiet_hours,omitempty"`
 	QuietUntil *time.Time  `json:"quiet_until,omitempty" doc:"Nothing goes out before this moment, at most 366 days ahead; then it ends by itself."`
@@ -243,6 +243,10 @@ func (p Preferences) parse() (*notification.Preferences, error) {
 		}
 	}
 	for category, limits := range p.Limits {
+		if limits == nil { // no limits at all is an empty object
+			faults = append(faults, &notification.FieldError{Field: "limits." + category, Message: "must be an object"})
+			continue
+		}
 		text, err := json.Marshal(limits)
 		faults = append(faults, err)
 		parsed.Limits[category] = text
@@ -257,14 +261,14 @@ func showPreferences(p *notification.Preferences) Preferences {
 			Channels:   append([]string{}, p.OptOutChannels...),
 		},
 		TimeZone: p.TimeZone, QuietUntil: optional(p.QuietUntil), UpdatedAt: optional(p.UpdatedAt),
-		Limits: map[string]OwnLimits{},
+		Limits: map[string]*OwnLimits{},
 	}
 	if len(p.QuietHours) > 0 {
 		shown.QuietHours = &QuietHours{p.QuietHours}
 	}
 	for category, text := range p.Limits {
-		own := OwnLimits{Limits: []OwnLimit{}}
-		if json.Unmarshal(text, &own) == nil { // pacer wrote it; a text that can't be read is not in force either
+		own := &OwnLimits{Limits: []OwnLimit{}}
+		if json.Unmarshal(text, own) == nil { // pacer wrote it; a text that can't be read is not in force either
 			shown.Limits[category] = own
 		}
 	}

@@ -90,6 +90,27 @@ func TestNothingOfPreferencesIsIgnored(t *testing.T) {
 	}
 }
 
+// Null is no limits of one's own, which would take those of the policy away: neither one user nor a batch may say it.
+func TestNullIsNoLimits(t *testing.T) {
+	t.Parallel()
+	for path, body := range map[string]string{
+		"/v1/users/ada/preferences": `{"limits":{"chat":null}}`,
+		"/v1/preferences/bulk":      `{"user_id":"ada","limits":{"chat":null}}`,
+	} {
+		t.Run(path, func(t *testing.T) {
+			t.Parallel()
+			method, media := http.MethodPut, "application/json"
+			if strings.HasSuffix(path, "/bulk") {
+				method, media = http.MethodPost, "application/x-ndjson"
+			}
+			response := call(newAPI(t, &store{}), method, path, media, strings.NewReader(body))
+			if !strings.Contains(response.Body.String(), "limits.chat: must be an object") {
+				t.Errorf("%d %s", response.Code, response.Body)
+			}
+		})
+	}
+}
+
 // An item of a batch is about one user, whose id is as it is written.
 func TestABatchOfPreferencesKeepsUsersApart(t *testing.T) {
 	t.Parallel()
