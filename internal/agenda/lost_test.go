@@ -212,6 +212,44 @@ func TestAWakeupOfBeforeALossMeansNothing(t *testing.T) {
 	}
 }
 
+// asynq's own recovery takes a wake-up from a process that stands still. Once another process has been served with it, the
+// first one's hold means nothing.
+func TestAHoldEndsWhenAsynqRecoversTheWakeup(t *testing.T) {
+	t.Parallel()
+	w := setup(t, agenda.Settings{})
+	atOnce, err := agenda.New(w.client, agenda.Config{
+		Partitions: partitions, Settings: w.settingsOf, Lease: lease, Process: "other",
+		Categories: func() []string { return []string{"chat"} },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := atOnce.UseClockKey(); err != nil {
+		t.Fatal(err)
+	}
+	w.accept(agenda.Entry{})
+	w.accept(agenda.Entry{})
+	partition := w.store.PartitionOf("ada")
+	stalled := w.round(partition, 1).Pulled
+	if len(stalled) != 1 {
+		t.Fatalf("pulled %v", stalled)
+	}
+	w.client.LRem(t.Context(), queueKey(partition, "active"), 0, "ada")
+	w.client.ZRem(t.Context(), queueKey(partition, "lease"), "ada")
+	w.client.HSet(t.Context(), queueKey(partition, "t:ada"), "state", "pending")
+	w.client.LPush(t.Context(), queueKey(partition, "pending"), "ada")
+	served, err := atOnce.Take(t.Context(), dispatch.TakeRequest{Partition: partition, ID: "a.1", Pull: 1, Capacity: 1})
+	if err != nil || len(served.Served) != 1 || len(served.Served[0].Grants) != 1 {
+		t.Fatalf("the other process was granted %+v, %v; want one of the two", served.Served, err)
+	}
+	late, err := w.store.Take(t.Context(), dispatch.TakeRequest{
+		Partition: partition, ID: "b.1", Capacity: 1, Wakeups: stalled,
+	})
+	if err != nil || late.Results[0].Held || len(late.Results[0].Grants) > 0 {
+		t.Errorf("the result of the recovered wake-up is %+v, %v; want nothing", late.Results, err)
+	}
+}
+
 // An entry that stands in the queue twice, since the task was lost and found again, is not pulled as if something
 // waited in the round that serves the user to the end.
 func TestAUserWhoIsServedToTheEndIsNotPulledAgain(t *testing.T) {

@@ -276,7 +276,10 @@ end
 -- serve_new serves a wake-up that was pulled, if its settings are known; otherwise the worker has to request it. It
 -- returns false when nothing waits for the user: then the wake-up is finished.
 local function serve_new(agenda, generation, several)
-  agenda.new = true
+  -- asynq's recovery brings a wake-up back while a process that stands still holds it. That hold ends here: this round may
+  -- end without writing another one.
+  if agenda.generation then redis.call('HDEL', agenda.key, '') end
+  agenda.new, agenda.generation = true, nil
   if agenda.size == 0 and not earliest_later(agenda) then
     finish_wakeup(agenda)
     return false
