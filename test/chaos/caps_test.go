@@ -132,7 +132,7 @@ func (w *world) before(e *entry, d *delivery, since time.Time) (n int) {
 			continue
 		}
 		late := other.bypasses() && (o.granted.After(d.granted) || o.place.after(d.place))
-		if !late && (o.admitted < d.admitted || o.admitted == d.admitted && d.place.after(o.place)) {
+		if !late && !w.forgotten(o, d) && (o.admitted < d.admitted || o.admitted == d.admitted && d.place.after(o.place)) {
 			n++
 		}
 	}

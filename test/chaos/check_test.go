@@ -197,7 +197,7 @@ func (w *world) checkLimits() []string {
 				// later.
 				var before []throttle.Micros
 				for _, earlier := range all[:i] {
-					if rule.counts(earlier) && !(bypasses(earlier) &&
+					if rule.counts(earlier) && !w.forgotten(earlier, d) && !(bypasses(earlier) &&
 						(earlier.granted.After(d.granted) || earlier.place.after(d.place))) {
 						before = append(before, earlier.admitted)
 					}

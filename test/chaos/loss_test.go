@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/pacer-notify/pacer/internal/dispatch"
 )
 
 // lose makes Redis lose all of a partition, or everything with a negative number. Only worlds whose store is in
@@ -42,6 +44,22 @@ func (w *world) lose(partition int) {
 	})
 }
 
+// eviction is when Redis lost some keys of a partition.
+type eviction struct {
+	at        time.Time
+	partition int
+}
+
+// forgotten tells whether an eviction may have removed what the limiter knew of an earlier admission, before a later one
+// was decided. A log that was evicted looks like one whose windows have passed, so until the rebuild limits don't hold.
+func (w *world) forgotten(earlier, later *delivery) bool {
+	partition := dispatch.PartitionOf(w.ledger.entries[later.id].User, partitions)
+	return slices.ContainsFunc(w.evictions, func(e eviction) bool {
+		rebuilt := w.rebuiltAt.After(e.at) && !w.rebuiltAt.After(later.granted)
+		return e.partition == partition && !earlier.granted.After(e.at) && !later.at.Before(e.at) && !rebuilt
+	})
+}
+
 // evict makes Redis lose every second key of a partition and of its queue, but not those by which it would be known.
 // Operators are told to rebuild then.
 func (w *world) evict(partition int) {
@@ -50,7 +68,7 @@ func (w *world) evict(partition int) {
 	}
 	w.count("redis evicts keys")
 	w.losses++
-	w.evicted = true
+	w.evictions = append(w.evictions, eviction{time.Now(), partition})
 	w.story(fmt.Sprintf("Redis loses every second key of partition %d", partition))
 	tag := "{push-" + strconv.Itoa(partition) + "}"
 	w.peek(func(ctx context.Context, client *redis.Client) {

@@ -142,8 +142,9 @@ func (w *world) restore() {
 			})
 		}
 	}
-	if w.evicted { // also while a shard is away: the partitions that can be reached are built anew
+	if len(w.evictions) > 0 { // also while a shard is away: the partitions that can be reached are built anew
 		w.do(p, "rebuild", func(ctx context.Context) { _, _ = p.relay.Rebuild(ctx) }) // the end tells
+		w.rebuiltAt = time.Now()
 	}
 	for range 3 { // what a shard that is away does not take is asked for again
 		var items []item

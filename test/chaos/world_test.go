@@ -54,10 +54,11 @@ type world struct {
 	ops      map[int]*operation
 	// mutation is the protection that is switched off.
 	mutation string
-	// idle tells since when a backlog waits although it may go; evicted whether Redis lost keys that only a rebuild
-	// brings back.
-	idle    map[string]time.Time
-	evicted bool
+	// idle tells since when a backlog waits although it may go.
+	idle map[string]time.Time
+	// evictions are when Redis lost keys that only a rebuild brings back; rebuiltAt is when the last rebuild had done so.
+	evictions []eviction
+	rebuiltAt time.Time
 	// unwoken are the partitions whose users are still to be looked at again after a change of the policy.
 	unwoken [partitions]bool
 
