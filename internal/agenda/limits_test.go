@@ -158,3 +158,47 @@ func TestThrottledOnesComeBackBehind(t *testing.T) {
 		})
 	}
 }
+
+// What a gap holds back ends by max_defer only when it could not go in time: the window of a fixed_window limit may be
+// nearly over by then, and a token bucket full.
+func TestAGapEndsNothingThatCanGoInTime(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		algorithm  throttle.Algorithm
+		limit, gap throttle.Rule
+		rest       time.Duration // how much later than the first many come
+		maxDefer   time.Duration
+		want       int
+	}{
+		"rolling": {
+			algorithm: throttle.Rolling, limit: throttle.Rule{Max: 3, Per: 10 * time.Second},
+			gap: throttle.Rule{Max: 1, Per: time.Second, Kind: throttle.KindGap}, rest: 8 * time.Second,
+			maxDefer: 5 * time.Second, want: 3, // at 8, 9 and 10 s
+		},
+		"fixed window": {
+			algorithm: throttle.FixedWindow, limit: throttle.Rule{Max: 3, Per: 10 * time.Second},
+			gap: throttle.Rule{Max: 1, Per: time.Second, Kind: throttle.KindGap}, rest: 8 * time.Second,
+			maxDefer: 5 * time.Second, want: 5, // at 8 and 9 s, and from 10 s on in the next window
+		},
+		"token bucket": {
+			algorithm: throttle.TokenBucket, limit: throttle.Rule{Max: 3, Per: 3 * time.Second},
+			gap: throttle.Rule{Max: 1, Per: 900 * time.Millisecond, Kind: throttle.KindGap}, rest: time.Minute,
+			maxDefer: 3800 * time.Millisecond, want: 5, // every 900 ms
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t, agenda.Settings{
+				Plan:     throttle.Plan{Algorithm: c.algorithm, Rules: []throttle.Rule{c.limit, c.gap}},
+				MaxDefer: c.maxDefer,
+			})
+			w.rush(1)
+			w.settle(delivered)
+			w.advance(c.rest)
+			w.rush(10)
+			if got := len(w.drain()); got != c.want {
+				t.Errorf("%d of 10 went out, want %d", got, c.want)
+			}
+		})
+	}
+}

@@ -210,28 +210,38 @@ do
   -- holds_all tells whether a rule counts whatever is in a backlog: a cap may count only some channels.
   local function holds_all(plan, rule) return not (rule.named and plan.named[rule.named].channels) end
 
-  -- most_before_expiry returns how many the rules allow at most between a moment and the end of max_defer; 0 for any
+  -- window_of returns how long a window of the r-th rule is at least, and how many of them may have begun before the
+  -- slot of a backlog's first: a counter's window may be nearly over then, or its bucket full, unless this rule decides
+  -- the slot. Periods are at least half as long as they can be.
+  local function window_of(backlog, r)
+    local plan, rule = backlog.plan, backlog.plan.rules[r]
+    if rule.period then return rule.per / 2, 1 end
+    local counter = plan.algorithm ~= ROLLING and rule.kind == KIND_LIMIT
+    return rule.per, counter and backlog.why ~= r and 1 or 0
+  end
+
+  -- most_before_expiry returns how many of a backlog the rules allow at most before the end of max_defer; 0 for any
   -- number.
-  function most_before_expiry(plan, at, max_defer)
-    local most
-    for _, rule in ipairs(plan.rules) do
-      local left = math.max(0, now + max_defer - at)
-      local n = rule.max * (math.floor(left / rule.per) + 1)
-      -- Periods are at least half as long as they can be, and the first may be nearly over.
-      if rule.period then n = rule.max * (math.floor(2 * left / rule.per) + 2) end
-      if holds_all(plan, rule) and (not most or n < most) then most = n end
+  function most_before_expiry(backlog, max_defer)
+    local plan, left, most = backlog.plan, math.max(0, now + max_defer - backlog.at), nil
+    for r, rule in ipairs(plan.rules) do
+      if holds_all(plan, rule) then
+        local per, begun = window_of(backlog, r)
+        local n = rule.max * (math.floor(left / per) + 1 + begun)
+        if not most or n < most then most = n end
+      end
     end
     return most and most < 1e12 and most or 0
   end
 
-  -- earliest_slot returns the earliest possible slot of the last of a backlog, when its first goes at a moment.
-  function earliest_slot(backlog, at)
-    local slot = at
-    for _, rule in ipairs(backlog.plan.rules) do
-      if holds_all(backlog.plan, rule) then
-        local windows = math.floor((size_of(backlog) - 1) / rule.max)
-        if rule.period then windows = math.max(0, windows - 1) / 2 end
-        slot = math.max(slot, at + math.floor(windows * rule.per))
+  -- earliest_slot returns the earliest possible slot of the last of a backlog.
+  function earliest_slot(backlog)
+    local plan, slot = backlog.plan, backlog.at
+    for r, rule in ipairs(plan.rules) do
+      if holds_all(plan, rule) then
+        local per, begun = window_of(backlog, r)
+        local windows = math.max(0, math.floor((size_of(backlog) - 1) / rule.max) - begun)
+        slot = math.max(slot, backlog.at + math.floor(windows * per))
       end
     end
     return digits(slot) .. '+'
@@ -241,11 +251,11 @@ end
 -- block blocks a backlog until its first may go, and expires the last of it that can't go within max_defer. It returns
 -- false when it must not end them, or the budget is used up.
 local function block(agenda, backlog, category_settings)
-  local most = most_before_expiry(backlog.plan, backlog.at, category_settings.max_defer)
+  local most = most_before_expiry(backlog, category_settings.max_defer)
   while most > 0 and size_of(backlog) > most do
     if not may_end(agenda) then return false end
     local last = redis.call('ZRANGE', backlog.key, '-1', '-1')[1]
-    expire_overdue(agenda, last, earliest_slot(backlog, backlog.at), category_settings)
+    expire_overdue(agenda, last, earliest_slot(backlog), category_settings)
   end
   local why, rules = backlog.why, backlog.plan.rules
   local rule, held = rules[why], rules[why < 0 and -1 - why or why]
