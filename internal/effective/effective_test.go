@@ -22,6 +22,7 @@ categories:
   default: {limits: [{max: 10, per: 1m}]}
   chat: {limits: [{max: 1, per: 3s}, {max: 100, per: 24h}], max_defer: 2h}
   security: {bypass: true}
+  bulletin: {algorithm: fixed_window, limits: [{max: 5, per: 1h}]}
 user_cap: {limits: [{max: 60, per: 1h}]}
 retry: {max_attempts: 2, min_backoff: 1s, max_backoff: 10m}
 `
@@ -231,7 +232,7 @@ channels:
 
 func TestCategoriesGoWithEachRoundUnlessTheyAreTooMany(t *testing.T) {
 	t.Parallel()
-	got, want := fixed(t, rulesText).Categories(), []string{"chat", "default", "security"}
+	got, want := fixed(t, rulesText).Categories(), []string{"bulletin", "chat", "default", "security"}
 	if !slices.Equal(got, want) {
 		t.Errorf("categories %v, want %v", got, want)
 	}
@@ -280,6 +281,14 @@ func TestPreferencesAreRefusedWithEveryFault(t *testing.T) {
 				Limits: map[string]json.RawMessage{"chat": []byte(`{"limits": [{"max": 0, "per": "1h"}]}`)},
 			},
 			want: []string{"limits.chat"},
+		},
+		{
+			name: "DaysOfACounter",
+			preferences: notification.Preferences{Limits: map[string]json.RawMessage{
+				"bulletin": []byte(`{"limits": [{"max": 2, "per": "day"}]}`),
+				"chat":     []byte(`{"limits": [{"max": 2, "per": "day"}]}`),
+			}},
+			want: []string{"limits.bulletin"},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

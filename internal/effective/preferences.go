@@ -11,6 +11,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/nearest"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/policy"
+	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
 // CheckPreferences refuses preferences that name a category or a channel that the deployment does not have, or limits
@@ -35,8 +36,8 @@ func (p *Policy) CheckPreferences(preferences *notification.Preferences, channel
 		if message := p.categoryFault(category); message != "" {
 			fault(message, "limits.%s", category)
 		}
-		if _, err := policy.ParseLimits(limits); err != nil {
-			fault(err.Error(), "limits.%s", category)
+		if message := p.ownLimitsFault(category, limits); message != "" {
+			fault(message, "limits.%s", category)
 		}
 	}
 	if text := preferences.QuietHours; len(text) > 0 {
@@ -45,6 +46,22 @@ func (p *Policy) CheckPreferences(preferences *notification.Preferences, channel
 		}
 	}
 	return errors.Join(faults...)
+}
+
+// ownLimitsFault says what is wrong with a user's own limits in a category; it is empty when nothing is.
+func (p *Policy) ownLimitsFault(category string, text []byte) string {
+	rules, err := policy.ParseLimits(text)
+	if err != nil {
+		return err.Error()
+	}
+	algorithm := p.ofCategory(category).Plan.Algorithm
+	for _, rule := range rules {
+		if rule.Period > 0 && !algorithm.KeepsLog() {
+			return fmt.Sprintf("only the algorithm %s can count in a %s, and the category has %s: use a duration such as 24h",
+				throttle.Rolling, rule.Period, algorithm)
+		}
+	}
+	return ""
 }
 
 // ownHoursFault says what is wrong with a user's own quiet hours; it is empty when nothing is.

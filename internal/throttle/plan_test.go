@@ -65,16 +65,24 @@ func TestWithOwnLimits(t *testing.T) {
 		Algorithm: throttle.TokenBucket, Rules: []throttle.Rule{twoPerMinute, aSecondApart, tenPerHour},
 	}
 	onePerHour := throttle.Rule{Max: 1, Per: time.Hour}
+	onePerDay := throttle.Rule{Max: 1, Per: throttle.Day.Longest(), Period: throttle.Day}
 	for name, c := range map[string]struct {
 		own, want []throttle.Rule
+		algorithm throttle.Algorithm
 	}{
-		"a limit":  {own: []throttle.Rule{onePerHour}, want: []throttle.Rule{onePerHour, tenPerHour}},
-		"no limit": {own: nil, want: []throttle.Rule{tenPerHour}},
+		"a limit": {
+			own: []throttle.Rule{onePerHour}, want: []throttle.Rule{onePerHour, tenPerHour},
+			algorithm: throttle.TokenBucket,
+		},
+		"no limit": {own: nil, want: []throttle.Rule{tenPerHour}, algorithm: throttle.TokenBucket},
+		"a limit of the calendar": {
+			own: []throttle.Rule{onePerDay}, want: []throttle.Rule{onePerDay, tenPerHour}, algorithm: throttle.Rolling,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			want := throttle.Plan{
-				Algorithm: throttle.TokenBucket, Rules: c.want, Dormant: []throttle.Rule{twoPerMinute, aSecondApart},
+				Algorithm: c.algorithm, Rules: c.want, Dormant: []throttle.Rule{twoPerMinute, aSecondApart},
 			}
 			if diff := cmp.Diff(want, policy.WithOwnLimits(c.own)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
