@@ -279,23 +279,23 @@ func checksBefore(name string, guarded bool) string {
 // run.
 func (s *Agendas) sourceOf(name string) (string, error) {
 	before := throttle.LogFunctions + moment + s.constants() + queue.WakeupFunctions
-	parts := []string{"agenda", "wakeups", name}
+	parts := []string{"agenda", "notification", "wakeups", name}
 	switch name {
 	case "end", "extend", "standing":
 		before, parts = "", []string{name}
 	case "due":
 		before, parts = throttle.LogFunctions, []string{"truce", name}
 	case "sweep":
-		parts = []string{"agenda", "wakeups", "truce", name}
+		parts = []string{"agenda", "notification", "wakeups", "truce", name}
 	case "take":
 		before += throttle.DecideFunctions
-		parts = []string{"agenda", "wakeups", "limits", "reply", "grants", name}
+		parts = []string{"agenda", "notification", "wakeups", "limits", "reply", "grants", name}
 	case "promise", "readon":
 		before += throttle.PastFunctions
-		parts = []string{"agenda", "limits", "ahead", name}
+		parts = []string{"agenda", "notification", "limits", "ahead", name}
 	case "settle", "restore":
 		before += throttle.Functions
-		parts = []string{"agenda", "wakeups", "limits", name}
+		parts = []string{"agenda", "notification", "wakeups", "limits", name}
 	}
 	var source strings.Builder
 	source.WriteString(checksBefore(name, s.cfg.Guarded))

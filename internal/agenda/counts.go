@@ -67,7 +67,7 @@ func (s *Agendas) Counts(ctx context.Context) ([]PartitionCounts, error) {
 	return all, errors.Join(faults...)
 }
 
-// endReasons are those for which the scripts themselves end notifications undelivered, see finish in agenda.lua.
+// endReasons are those for which the scripts themselves end notifications undelivered, see finish in notification.lua.
 var endReasons = []stats.EndReason{
 	{Status: "expired", Reason: notification.ReasonMaxDefer},
 	{Status: "expired", Reason: "expires_at"},

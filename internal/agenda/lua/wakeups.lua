@@ -1,5 +1,5 @@
 -- The functions that keep a user's wake-up early enough, and those that write what a script has changed. They stand
--- after agenda.lua.
+-- after notification.lua.
 
 -- For write_changes: the users whose wake-ups are pushed to the queue, each once; and the moments of wake-ups, as
 -- moment, user, and so on.
