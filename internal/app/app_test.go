@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -250,9 +249,7 @@ func policyReloadTakesEffect(t *testing.T, on setup) {
 		1), newReceiver(t)
 	d.bulk(r.crowd("ada", "default", 1))
 	r.await(t, 1)
-	if err := os.WriteFile(d.policy, []byte("version: 1\ncategories:\n  default: {limits: [{max: 2, per: 1h}]}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	d.writePolicy("version: 1\ncategories:\n  default: {limits: [{max: 2, per: 1h}]}\n")
 	if err := d.apps[0].ReloadPolicy(); err != nil {
 		t.Fatalf("reload: %v", err)
 	}
@@ -267,9 +264,7 @@ func policyReloadReachesWhatWaits(t *testing.T, on setup) {
 		2), newReceiver(t)
 	d.bulk(r.crowd("ada", "default", 4))
 	d.awaitStats("three deferred", func(s stats) bool { return s.Deferred == 3 && s.Totals.Delivered == 1 })
-	if err := os.WriteFile(d.policy, []byte("version: 1\ncategories:\n  default: {limits: [{max: 3, per: 1h}]}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	d.writePolicy("version: 1\ncategories:\n  default: {limits: [{max: 3, per: 1h}]}\n")
 	for _, process := range d.apps {
 		if err := process.ReloadPolicy(); err != nil {
 			t.Fatalf("reload: %v", err)

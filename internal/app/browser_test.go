@@ -3,7 +3,6 @@ package app_test
 import (
 	"context"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
@@ -99,24 +98,12 @@ func showsWhatWaits(b *tab, d *fleet, r *receiver) {
 		b.Errorf("the page says 3 deferred, the API %+v", s)
 	}
 	b.Await("document.querySelector('#crowds').textContent.includes('dora')")
-	d.replacePolicy(strings.Replace(browserPolicy, "drip: {limits: [{max: 1, per: 1h}]}", "drip: {limits: []}", 1))
+	d.writePolicy(strings.Replace(browserPolicy, "drip: {limits: [{max: 1, per: 1h}]}", "drip: {limits: []}", 1))
 	b.Await("document.querySelector('#deferred').textContent === '0'")
 	if s := d.awaitStats("all delivered", func(s stats) bool { return s.Totals.Delivered == 4 }); s.Deferred != 0 {
 		b.Errorf("the page says 0 deferred, the API %+v", s)
 	}
 	b.Await("document.querySelector('#rates-chart svg').getAttribute('aria-label').startsWith('Per second: accepted ')")
-}
-
-// replacePolicy puts another policy in the place of the present one, at once.
-func (d *fleet) replacePolicy(text string) {
-	d.t.Helper()
-	next := d.policy + ".next"
-	if err := os.WriteFile(next, []byte(text), 0o600); err != nil {
-		d.t.Fatal(err)
-	}
-	if err := os.Rename(next, d.policy); err != nil {
-		d.t.Fatal(err)
-	}
 }
 
 // showsHistory: the last hours of one category, by keyboard.

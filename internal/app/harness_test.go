@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -24,6 +23,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/settings"
 	"github.com/pacer-notify/pacer/internal/throttle"
 	"github.com/pacer-notify/pacer/test/postgrestest"
+	"github.com/pacer-notify/pacer/test/processtest"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
@@ -145,9 +145,10 @@ func newDeploymentOn(t *testing.T, on setup, redisURL string) *fleet {
 	return d
 }
 
+// writePolicy gives the deployment a policy, also while its processes run.
 func (d *fleet) writePolicy(text string) {
 	d.t.Helper()
-	if err := os.WriteFile(d.policy, []byte(text), 0o600); err != nil {
+	if err := processtest.ReplaceFile(d.policy, text); err != nil {
 		d.t.Fatal(err)
 	}
 }

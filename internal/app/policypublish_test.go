@@ -37,7 +37,7 @@ func TestAPolicyIsPublishedThoughRedisWasAway(t *testing.T) {
 		}
 	})
 	failing.left.Store(2)
-	d.replacePolicy(crowdPolicy + "# another\n")
+	d.writePolicy(crowdPolicy + "# another\n")
 	if err := process.ReloadPolicy(); err != nil {
 		t.Fatal(err)
 	}

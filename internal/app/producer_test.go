@@ -74,7 +74,7 @@ func TestAProducerFollowsItsDeployment(t *testing.T) {
 				d.ask(producer, http.MethodGet, "/v1/users/ada/throttle?category=default", "", &throttle)
 				return !throttle.Allowed
 			})
-			d.replacePolicy(strings.Replace(crowdPolicy, "  urgent:", "  fresh: {min_gap: 1s}\n  urgent:", 1))
+			d.writePolicy(strings.Replace(crowdPolicy, "  urgent:", "  fresh: {min_gap: 1s}\n  urgent:", 1))
 			if err := d.apps[0].ReloadPolicy(); err != nil {
 				t.Fatal(err)
 			}

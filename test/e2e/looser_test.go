@@ -4,11 +4,11 @@ package e2e_test
 
 import (
 	"fmt"
-	"os"
 	"testing"
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/throttle"
+	"github.com/pacer-notify/pacer/test/processtest"
 )
 
 // looserRule is the one that takes the place of one in ten minutes, under which the last could go within max_defer.
@@ -60,7 +60,7 @@ func TestLooserPolicyDrains(t *testing.T) {
 	}
 	pulls := d.stats(d.workers[0]).Totals.Pulls
 
-	if err := os.WriteFile(d.policy, []byte(looserPolicy(looserRule)), 0o600); err != nil {
+	if err := processtest.ReplaceFile(d.policy, looserPolicy(looserRule)); err != nil {
 		t.Fatal(err)
 	}
 	changed := throttle.MicrosOf(time.Now())

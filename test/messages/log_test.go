@@ -11,6 +11,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/settings"
 	"github.com/pacer-notify/pacer/test/postgrestest"
+	"github.com/pacer-notify/pacer/test/processtest"
 	"github.com/pacer-notify/pacer/test/providertest"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
@@ -46,7 +47,7 @@ func says(holds string) func(*testing.T) string {
 func refusedPolicy(t *testing.T) string {
 	t.Helper()
 	o := startOne(t)
-	if err := os.WriteFile(o.policy, []byte("version: 1\ncategories: {chat: {limits: []}}\n"), 0o600); err != nil {
+	if err := processtest.ReplaceFile(o.policy, "version: 1\ncategories: {chat: {limits: []}}\n"); err != nil {
 		t.Fatal(err)
 	}
 	return strings.ReplaceAll(o.log.await(t, "policy file refused"), o.policy, "POLICY")
@@ -64,7 +65,7 @@ func changedPolicy(t *testing.T) string {
 	}
 	request.Header.Set("Content-Type", "application/json")
 	reply(t, request)
-	if err := os.WriteFile(o.policy, []byte(anotherPolicy), 0o600); err != nil {
+	if err := processtest.ReplaceFile(o.policy, anotherPolicy); err != nil {
 		t.Fatal(err)
 	}
 	return o.log.await(t, "what waits is decided again")
@@ -76,7 +77,7 @@ func changedSecret(holds string, texts ...string) func(*testing.T) string {
 		t.Helper()
 		file := filepath.Join(t.TempDir(), "token")
 		write := func(text string) {
-			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			if err := processtest.ReplaceFile(file, text); err != nil {
 				t.Fatal(err)
 			}
 		}

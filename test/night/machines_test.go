@@ -3,12 +3,12 @@ package night_test
 import (
 	"context"
 	"fmt"
-	"os"
 	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pacer-notify/pacer/test/processtest"
 	"github.com/pacer-notify/pacer/test/providertest"
 )
 
@@ -39,7 +39,7 @@ func (d *deployment) asynqPauses(partition int) {
 // rewritePolicy replaces the file of the policy.
 func (d *deployment) rewritePolicy(text string) {
 	d.Helper()
-	if err := os.WriteFile(d.policy, []byte(text), 0o600); err != nil {
+	if err := processtest.ReplaceFile(d.policy, text); err != nil {
 		d.Fatal(err)
 	}
 }
