@@ -136,7 +136,7 @@ func (f *Fanout) sendOne(ctx context.Context, m push.Message, target *notificati
 	copied := *m.Notification
 	copied.To = target.Target
 	failure := push.Classify(f.Sender.Send(ctx, push.Message{
-		Notification: &copied, Attempt: attempt, AdmittedAt: m.AdmittedAt, Passive: m.Passive,
+		Notification: &copied, Attempt: attempt, AdmittedAt: m.AdmittedAt, Deadline: m.Deadline, Passive: m.Passive,
 	}))
 	delivery := notification.Delivery{
 		DeviceID: target.ID, Attempts: attempt, Ended: true, Outcome: notification.OutcomeDelivered,

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -336,4 +338,39 @@ func TestAPassiveDeliveryIsPassiveOnEachDevice(t *testing.T) {
 	if err := f.Send(t.Context(), message(3)); err != nil || p.passive != 4 {
 		t.Errorf("by day %d are passive, %v; want none more", p.passive, err)
 	}
+}
+
+// asking asks before each call whether it may begin, as a gate does, and takes a second for it.
+type asking struct{ provider }
+
+func (p *asking) Send(ctx context.Context, m push.Message) error {
+	if !m.Deadline.Begin() {
+		return push.Late()
+	}
+	<-time.After(time.Second)
+	return p.provider.Send(ctx, m)
+}
+
+// The devices of a user share one admission: those whose turn comes after the deadline are sent to as well, when the first
+// of them began in time. When none did, none is.
+func TestDevicesShareOneDeadline(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var ids []string
+		for i := range 20 { // more than are sent to at the same time
+			ids = append(ids, "phone"+strconv.Itoa(i))
+		}
+		p := &asking{}
+		f := devices.NewFanout("webhook", p, newStore(ids...), slog.New(slog.DiscardHandler))
+		m := message(1)
+		m.Deadline = push.NewDeadline(time.Now().Add(250 * time.Millisecond))
+		if err := f.Send(t.Context(), m); err != nil || len(p.took()) != len(ids) {
+			t.Errorf("%v, want all %d devices to have it", err, len(ids))
+		}
+		m.Deadline = push.NewDeadline(time.Now().Add(-time.Millisecond))
+		failure := push.Classify(f.Send(t.Context(), m))
+		if sent := p.took(); failure == nil || failure.Code != push.CodeLate || failure.Counts() || len(sent) > 0 {
+			t.Errorf("after the deadline: %+v, sent to %v; want it late, and none", failure, sent)
+		}
+	})
 }

@@ -74,12 +74,16 @@ func (d *Dispatcher) attempt(ctx context.Context, g *Grant) Outcome {
 		<-timer.C
 	}
 	if d.staleness.late(g.Partition, g.AskedAt, g.StartIn) {
-		late := Outcome{Disposition: Returned, Reason: "late", Refund: true}
-		d.cfg.Observer.Deferred(g.Notification.Category, late.Reason, 1)
-		d.cfg.Log.DebugContext(ctx, "a grant came too late and is returned", "notification_id", g.Notification.ID)
-		return late
+		return d.returnLate(ctx, g)
 	}
 	return d.deliver(ctx, g)
+}
+
+// returnLate is the outcome of a grant that came too late to be used: its notification is admitted anew.
+func (d *Dispatcher) returnLate(ctx context.Context, g *Grant) Outcome {
+	d.cfg.Observer.Deferred(g.Notification.Category, push.CodeLate, 1)
+	d.cfg.Log.DebugContext(ctx, "a grant came too late and is returned", "notification_id", g.Notification.ID)
+	return Outcome{Disposition: Returned, Reason: push.CodeLate, Refund: true}
 }
 
 // slot is when a grant might have been sent, on this process's clock. No store knows when a pause of the partition
@@ -94,17 +98,26 @@ func (d *Dispatcher) slot(g *Grant) time.Time {
 
 func (d *Dispatcher) deliver(ctx context.Context, g *Grant) Outcome {
 	start := time.Now()
-	err := d.send(ctx, g)
+	deadline := push.NewDeadline(d.staleness.deadline(g.Partition, g.AskedAt, g.StartIn))
+	err := d.send(ctx, g, deadline)
 	end := time.Now()
 	classified := push.Classify(err)
 	if classified != nil && classified.Class == push.AlreadyDelivered {
 		return d.outcome(g, classified)
+	}
+	if classified != nil && classified.Code == push.CodeLate && classified.Unsent {
+		d.staleness.late(g.Partition, g.AskedAt, g.StartIn) // the next one may be later
+		return d.returnLate(ctx, g)
 	}
 	if classified != nil && classified.Class == push.Throttled && classified.Unsent {
 		// Nothing was sent: the notification waits for its provider's budget, or for the provider to come back.
 		d.cfg.Observer.Deferred(g.Notification.Category, classified.Code, 1)
 		return d.outcome(g, classified)
 	}
+	if began, asked := deadline.Begun(); asked {
+		start = began
+	}
+	d.staleness.began(g.Partition, g.AskedAt, g.StartIn, start)
 	d.cfg.Observer.Sent(g.Notification, end.Sub(start), max(0, start.Sub(d.slot(g))),
 		end.Sub(g.Notification.CreatedAt), classified)
 	outcome := d.outcome(g, classified)
@@ -117,7 +130,7 @@ func (d *Dispatcher) deliver(ctx context.Context, g *Grant) Outcome {
 }
 
 // send calls the channel's sender. A shutdown waits for the sender, and interrupts it only when it can wait no longer.
-func (d *Dispatcher) send(ctx context.Context, g *Grant) (err error) {
+func (d *Dispatcher) send(ctx context.Context, g *Grant, deadline *push.Deadline) (err error) {
 	category, channel := g.Notification.Category, g.Notification.Channel
 	if wait := d.cfg.ChannelPaused(channel); wait > 0 {
 		return &push.Error{Class: push.Throttled, Code: "paused_by_operator", RetryAfter: wait, Unsent: true}
@@ -145,7 +158,7 @@ func (d *Dispatcher) send(ctx context.Context, g *Grant) (err error) {
 	release := d.keepLease(ctx, g)
 	defer release()
 	return sender.Send(ctx, push.Message{
-		Notification: g.Notification, Attempt: g.Attempt, AdmittedAt: g.AdmittedAt,
+		Notification: g.Notification, Attempt: g.Attempt, AdmittedAt: g.AdmittedAt, Deadline: deadline,
 		Passive: d.cfg.Passive(g.Notification, g.AdmittedAt),
 	})
 }

@@ -170,6 +170,7 @@ func TestSlowRepliesAreLate(t *testing.T) {
 	ms := time.Millisecond
 	for name, test := range map[string]struct {
 		latencies []time.Duration // the last of them for ever
+		before    time.Duration   // how long the sender waits before it calls
 		handled   int
 		returned  int
 		lateness  time.Duration // of the worst delivery
@@ -187,6 +188,9 @@ func TestSlowRepliesAreLate(t *testing.T) {
 		"slow for a while, then one of 400 ms": {
 			latencies: []time.Duration{600 * ms, 600 * ms, 600 * ms, 0, 400 * ms, 0},
 			handled:   3, returned: 3, lateness: 600 * ms,
+		},
+		"a limiter of 200 ms before each call": {
+			latencies: []time.Duration{200 * ms}, before: 200 * ms, handled: 20, returned: 1, lateness: 400 * ms,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -209,6 +213,10 @@ func TestSlowRepliesAreLate(t *testing.T) {
 				}
 				s.perform(0, "u-1", func(dispatch.TakeRequest) (turn, bool) { return grant(granted()), true })
 				b := newBench(dispatch.Config{}, s, func(_ context.Context, m push.Message) error {
+					pass(test.before)
+					if !m.Deadline.Begin() {
+						return push.Late()
+					}
 					sendings++
 					worst = max(worst, time.Since(m.AdmittedAt))
 					return nil

@@ -28,21 +28,47 @@ type allowance struct {
 // maxDoublings is how often the limit is doubled at most: 250 ms become 8 s.
 const maxDoublings = 5
 
-// late tells whether a grant, requested at askedAt and to be used so long after it, comes too late.
+// deadline is the moment after which a grant, requested at askedAt and to be used so long after it, comes too late.
+func (s *staleness) deadline(partition int, askedAt time.Time, in time.Duration) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	limit, _ := s.limitOf(partition, askedAt)
+	return askedAt.Add(in + limit)
+}
+
+// limitOf is how late a grant may be, and whether it was requested after the limit of its partition was last doubled. The
+// lock is held.
+func (s *staleness) limitOf(partition int, askedAt time.Time) (limit time.Duration, current bool) {
+	allowed, longer := s.partitions[partition]
+	switch {
+	case !longer:
+		return s.limit, true
+	case askedAt.Before(allowed.since):
+		return s.limit, false
+	}
+	return allowed.limit, true
+}
+
+// began notes when the call of a grant began. One that began in time ends what late ones have allowed in its partition.
+func (s *staleness) began(partition int, askedAt time.Time, in time.Duration, at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.partitions) == 0 {
+		return
+	}
+	if _, current := s.limitOf(partition, askedAt); current && at.Sub(askedAt.Add(in)) <= s.limit {
+		delete(s.partitions, partition)
+	}
+}
+
+// late reports whether a grant, requested at askedAt and to be used so long after it, comes too late.
 func (s *staleness) late(partition int, askedAt time.Time, in time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
-	age, limit := now.Sub(askedAt.Add(in)), s.limit
-	allowed, longer := s.partitions[partition]
-	current := !longer || !askedAt.Before(allowed.since)
-	if longer && current {
-		limit = allowed.limit
-	}
+	age := now.Sub(askedAt.Add(in))
+	limit, current := s.limitOf(partition, askedAt)
 	if age <= limit {
-		if current && age <= s.limit {
-			delete(s.partitions, partition)
-		}
 		return false
 	}
 	if current {

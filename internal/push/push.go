@@ -18,6 +18,9 @@ type Message struct {
 	Attempt int
 	// AdmittedAt is the moment that the limiter counted, on its clock.
 	AdmittedAt time.Time
+	// Deadline is when the call must begin; nil for any time. Whoever waits before the call, for a place or for a
+	// store, asks it right before the call, and returns [Late].
+	Deadline *Deadline
 	// Passive asks the provider to deliver without disturbing: no sound, no light. Channels whose providers know no
 	// such thing deliver as always.
 	Passive bool

@@ -15,27 +15,27 @@ type spentBudget struct {
 }
 
 // spend takes a call out of the budgets: of its target, and of the channel. It takes it out of both or of neither:
-// the tries that a budget refuses are many.
-func (g *Gate) spend(ctx context.Context, m push.Message) *push.Error {
+// the tries that a budget refuses are many. What was taken can be taken back, when nothing was sent.
+func (g *Gate) spend(ctx context.Context, m push.Message) (takeBack func(), refusal *push.Error) {
 	all, target := "all:"+*g.budgetKey.Load(), "to:"+digest(m.To)
 	if spent := g.spent.Load(); spent != nil && spent.key == all {
 		if wait := time.Until(spent.until); wait > 0 {
-			return later(CodeBudget, wait)
+			return nil, later(CodeBudget, wait)
 		}
 	}
-	own, takeBack := g.take(ctx, CodeTarget, target, g.cfg.PerTarget)
+	own, giveTarget := g.take(ctx, CodeTarget, target, g.cfg.PerTarget)
 	if own != nil {
-		return own.failure
+		return nil, own.failure
 	}
-	refused, _ := g.take(ctx, CodeBudget, all, g.cfg.Budget)
+	refused, giveAll := g.take(ctx, CodeBudget, all, g.cfg.Budget)
 	if refused == nil {
-		return nil
+		return func() { giveTarget(); giveAll() }, nil
 	}
-	takeBack()
+	giveTarget()
 	if refused.failure.Code == CodeBudget {
 		g.spent.Store(&spentBudget{key: all, until: time.Now().Add(refused.wait)})
 	}
-	return refused.failure
+	return nil, refused.failure
 }
 
 // refusal is a budget's, and how long it is until it could allow a call.

@@ -111,7 +111,7 @@ func (g *Gate) Send(ctx context.Context, m push.Message) error {
 	if h.breaker.State() == gobreaker.StateOpen {
 		return later(CodeOpen, h.openWait())
 	}
-	leave, wait := h.enter(ctx)
+	leave, wait := h.enter(ctx, m.Deadline)
 	if leave == nil {
 		return later(CodeBusy, wait)
 	}
@@ -119,11 +119,17 @@ func (g *Gate) Send(ctx context.Context, m push.Message) error {
 	if !g.mayTry(ctx, h) {
 		return later(CodeOpen, h.openWait())
 	}
-	if refusal := g.spend(ctx, m); refusal != nil {
+	takeBack, refusal := g.spend(ctx, m)
+	if refusal != nil {
 		return refusal
+	}
+	if !m.Deadline.Begin() { // the limiter may have taken any time
+		takeBack()
+		return push.Late()
 	}
 	report, err := h.breaker.Allow()
 	if err != nil {
+		takeBack()
 		return later(CodeOpen, h.openWait())
 	}
 	outcome = failed // if the sender panics, too

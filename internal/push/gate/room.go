@@ -26,15 +26,15 @@ type room struct {
 
 func newRoom(first, most int) *room { return &room{first: first, most: most, open: first, ease: most} }
 
-// enter takes a place. It waits a little for one while responses come.
-func (r *room) enter(ctx context.Context) bool {
+// enter takes a place. It waits a little for one while responses come, and at most as long as it may.
+func (r *room) enter(ctx context.Context, most time.Duration) bool {
 	r.mu.Lock()
 	if r.calls < r.open && len(r.line) == 0 {
 		r.take()
 		r.mu.Unlock()
 		return true
 	}
-	patience := silentAfter - r.silence()
+	patience := min(silentAfter-r.silence(), most)
 	if patience <= 0 {
 		r.mu.Unlock()
 		return false
