@@ -212,8 +212,8 @@ func TestAWakeupOfBeforeALossMeansNothing(t *testing.T) {
 	}
 }
 
-// asynq's own recovery takes a wake-up from a process that stands still. Once another process has been served with it, the
-// first one's hold means nothing.
+// asynq's own recovery takes a wake-up from a process that stands still. Once another process has been served with it,
+// the hold of the first process means nothing.
 func TestAHoldEndsWhenAsynqRecoversTheWakeup(t *testing.T) {
 	t.Parallel()
 	w := setup(t, agenda.Settings{})

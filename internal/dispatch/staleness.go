@@ -36,8 +36,8 @@ func (s *staleness) deadline(partition int, askedAt time.Time, in time.Duration)
 	return askedAt.Add(in + limit)
 }
 
-// limitOf is how late a grant may be, and whether it was requested after the limit of its partition was last doubled. The
-// lock is held.
+// limitOf is how late a grant may be, and whether it was requested after the limit of its partition was last doubled.
+// The lock is held.
 func (s *staleness) limitOf(partition int, askedAt time.Time) (limit time.Duration, current bool) {
 	allowed, longer := s.partitions[partition]
 	switch {

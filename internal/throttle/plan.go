@@ -113,8 +113,9 @@ func (p Plan) from(kind Kind) int {
 }
 
 // WithOwnLimits returns the plan of a user whose own limits replace the category's. All caps stay. The rules that are
-// replaced become dormant, since the user may remove the own limits at any time. Own limits of the calendar make the plan
-// [Rolling], since only a log can count by it: they were set before the policy gave the category another algorithm.
+// replaced become dormant, since the user may remove the own limits at any time. Own limits of the calendar make the
+// plan [Rolling], since only a log can count by it: they were set before the policy gave the category another
+// algorithm.
 func (p Plan) WithOwnLimits(own []Rule) Plan {
 	algorithm := p.Algorithm
 	if slices.ContainsFunc(own, func(r Rule) bool { return r.Period > 0 }) {

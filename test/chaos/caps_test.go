@@ -131,8 +131,8 @@ func (w *world) before(e *entry, d *delivery, since time.Time) (n int) {
 		if o == d || other.User != e.User || other.Category != e.Category || o.admitted.Time().Before(since) {
 			continue
 		}
-		late := other.bypasses() && (o.granted.After(d.granted) || o.place.after(d.place))
-		if !late && !w.forgotten(o, d) && (o.admitted < d.admitted || o.admitted == d.admitted && d.place.after(o.place)) {
+		unseen := w.forgotten(o, d) || other.bypasses() && (o.granted.After(d.granted) || o.place.after(d.place))
+		if !unseen && (o.admitted < d.admitted || o.admitted == d.admitted && d.place.after(o.place)) {
 			n++
 		}
 	}

@@ -50,8 +50,8 @@ type eviction struct {
 	partition int
 }
 
-// forgotten tells whether an eviction may have removed what the limiter knew of an earlier admission, before a later one
-// was decided. A log that was evicted looks like one whose windows have passed, so until the rebuild limits don't hold.
+// forgotten reports whether an eviction may have removed an earlier admission from the limiter's logs before a later
+// one was decided. An evicted log looks like one whose windows have passed, so until the rebuild limits don't hold.
 func (w *world) forgotten(earlier, later *delivery) bool {
 	partition := dispatch.PartitionOf(w.ledger.entries[later.id].User, partitions)
 	return slices.ContainsFunc(w.evictions, func(e eviction) bool {

@@ -56,7 +56,7 @@ type world struct {
 	mutation string
 	// idle tells since when a backlog waits although it may go.
 	idle map[string]time.Time
-	// evictions are when Redis lost keys that only a rebuild brings back; rebuiltAt is when the last rebuild had done so.
+	// evictions are when Redis lost keys that only a rebuild brings back; rebuiltAt is when the last rebuild did so.
 	evictions []eviction
 	rebuiltAt time.Time
 	// unwoken are the partitions whose users are still to be looked at again after a change of the policy.

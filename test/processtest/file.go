@@ -5,8 +5,8 @@ import (
 	"os"
 )
 
-// ReplaceFile gives a file that a running process watches another text, in one step. A test that writes in place shows the
-// process an empty file in between, and on a busy machine the process reads it.
+// ReplaceFile gives a file that a running process watches another text, in one step. A test that writes in place shows
+// the process an empty file in between, and on a busy machine the process reads it.
 func ReplaceFile(path, text string) error {
 	next := path + ".next"
 	if err := os.WriteFile(next, []byte(text), 0o600); err != nil {

@@ -114,9 +114,9 @@ func (h *host) openWait() time.Duration {
 	return min(max(time.Since(h.openSince)/2, probeEvery), maxOpenWait)
 }
 
-// enter takes a place for a call: one of the host's, and one of the strangers' where it is not known to respond. It waits
-// for them no longer than the deadline allows. When there is none, it returns how long to stay away. The function that it
-// returns leaves the place.
+// enter takes a place for a call: one of the host's, and one of the strangers' where it is not known to respond. It
+// waits for them no longer than the deadline allows. When there is none, it returns how long to stay away. The function
+// that it returns leaves the place.
 func (h *host) enter(ctx context.Context, deadline *push.Deadline) (leave func(outcome), wait time.Duration) {
 	if !h.room.enter(ctx, deadline.Left(silentAfter)) {
 		return nil, h.silentWait()
