@@ -29,7 +29,8 @@ type reservation struct {
 
 // store keeps notifications in memory and behaves like the real stores. It fails where a test tells it to.
 type store struct {
-	takes time.Duration // how long an answer about a key takes
+	takes      time.Duration // how long an answer about a key takes
+	unstorable string        // the title that it can't keep
 
 	mu      sync.Mutex // of keys
 	known   map[string]*notification.Notification
@@ -63,6 +64,9 @@ func (r *store) Accept(_ context.Context, batch []*notification.Notification) ([
 		ids = append(ids, n.ID)
 		first, known := r.known[n.ID]
 		switch {
+		case n.Title != "" && n.Title == r.unstorable:
+			accepted[i] = intake.Accepted{Err: intake.ErrUnstorable}
+			continue
 		case known && first.UserID != n.UserID:
 			accepted[i] = intake.Accepted{Known: true, First: first}
 			continue
