@@ -272,9 +272,18 @@ func (c *Client) try(ctx context.Context, method, path string, body []byte,
 		return 0, err
 	}
 	defer func() { _ = response.Body.Close() }() // it has been read
-	text, err := io.ReadAll(io.LimitReader(response.Body, maxResponse))
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxResponse+1))
 	if err != nil {
 		return 0, fmt.Errorf("read the response: %w", err)
+	}
+	return c.read(response, text, result)
+}
+
+// read decodes the text of a response into result. With an error it returns the shortest wait before the next try, or
+// [never].
+func (c *Client) read(response *http.Response, text []byte, result any) (wait time.Duration, err error) {
+	if len(text) > maxResponse {
+		return never, fmt.Errorf("the response is longer than %d bytes", maxResponse)
 	}
 	if response.StatusCode >= http.StatusMultipleChoices {
 		refused := parseError(response.StatusCode, text)
@@ -289,8 +298,9 @@ func (c *Client) try(ctx context.Context, method, path string, body []byte,
 	return 0, nil
 }
 
-// maxResponse is how much of a response is read, in bytes. 10,000 results of a batch fit into it.
-const maxResponse = 8 << 20
+// maxResponse is how long a response may be, in bytes: as long as the results of the largest batch, and no other is
+// longer. The longest refusal that the API has for an item, where 10,000 share maxBytes, takes less than half of 4 KiB.
+const maxResponse = maxItems * 4 << 10
 
 // retryAfter is how long the server asks to wait, up to the longest back-off.
 func (c *Client) retryAfter(r *http.Response) time.Duration {

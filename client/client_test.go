@@ -422,3 +422,43 @@ func FuzzErrors(f *testing.F) {
 		}
 	})
 }
+
+// The longest refusals that the API has for each of as many items as a batch may have: some 1,900 bytes, as when every
+// field of an item holds something that must be quoted.
+func TestTheLongestRefusalsOfABatchAreRead(t *testing.T) {
+	t.Parallel()
+	const items, size = 10_000, 1900
+	long := strings.Repeat("\x01", size/6) // each takes six bytes
+	s := &server{respond: func(_ int, w http.ResponseWriter) {
+		results := make([]client.Result, items)
+		for i := range results {
+			results[i] = client.Result{Index: i, Error: long}
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{"rejected": items, "results": results})
+	}}
+	notifications := make([]client.Notification, items)
+	for i := range notifications {
+		notifications[i].UserID = "ada"
+	}
+	results, err := newClient(t, s, client.Config{}).EnqueueMany(t.Context(), notifications)
+	if err != nil || len(results) != items || len(s.bodies) != 1 {
+		t.Fatalf("%d results of %d requests, %v", len(results), len(s.bodies), err)
+	}
+	for i, r := range results {
+		if r.Index != i || r.Error != long {
+			t.Fatalf("result %d is %d: %.40q", i, r.Index, r.Error)
+		}
+	}
+}
+
+// A response without an end is not read for ever, and the error says what is wrong with it.
+func TestAResponseThatIsTooLongIsNotRead(t *testing.T) {
+	t.Parallel()
+	s := &server{respond: func(_ int, w http.ResponseWriter) {
+		_, _ = io.WriteString(w, `{"id":"`+strings.Repeat("n", 41<<20)+`"}`)
+	}}
+	_, err := newClient(t, s, client.Config{}).Get(t.Context(), "n1")
+	if err == nil || !strings.HasSuffix(err.Error(), "the response is longer than 40960000 bytes") {
+		t.Errorf("%.200v", err)
+	}
+}

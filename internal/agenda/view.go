@@ -97,6 +97,26 @@ func (s *Agendas) LookupIn(ctx context.Context, partition int, id string) (*Stat
 	return state, nil
 }
 
+// LookupMany is [Agendas.Lookup] of many notifications by their users and ids. It returns nil for those that are not
+// known, and looks for no place of those that wait.
+func (s *Agendas) LookupMany(ctx context.Context, users, ids []string) ([]*State, error) {
+	pipe := s.client.Pipeline()
+	read := make([]*redis.MapStringStringCmd, len(ids))
+	for i, id := range ids {
+		read[i] = pipe.HGetAll(ctx, s.partitions[s.PartitionOf(users[i])]+"n:"+id)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, fmt.Errorf("read %d notifications: %w", len(ids), err)
+	}
+	states := make([]*State, len(ids))
+	for i, id := range ids {
+		if fields := read[i].Val(); len(fields) > 0 {
+			states[i] = s.parse(id, s.PartitionOf(users[i]), fields)
+		}
+	}
+	return states, nil
+}
+
 // findPlace fills in where a waiting notification is.
 func (s *Agendas) findPlace(ctx context.Context, state *State) error {
 	state.Basis = s.cfg.Settings(state.UserID, state.Category).Basis

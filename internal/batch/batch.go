@@ -29,13 +29,7 @@ type Batcher[Request, Result any] struct {
 type call[Request, Result any] struct {
 	ctx     context.Context //nolint:containedctx // the caller's values, for a batch of several callers
 	request Request
-	done    chan outcome[Result] // buffered: the caller may have gone
-}
-
-// outcome is what a caller gets.
-type outcome[Result any] struct {
-	result Result
-	err    error
+	done    chan Outcome[Result] // buffered: the caller may have gone
 }
 
 // New makes a Batcher of at most maxSize requests per batch. Run returns one result for each request, in order, or an
@@ -49,14 +43,14 @@ func New[Request, Result any](
 
 // Do waits for the result of a request. When ctx ends first, it is unknown whether the request took effect.
 func (b *Batcher[Request, Result]) Do(ctx context.Context, request Request) (Result, error) {
-	c := call[Request, Result]{ctx: ctx, request: request, done: make(chan outcome[Result], 1)}
+	c := call[Request, Result]{ctx: ctx, request: request, done: make(chan Outcome[Result], 1)}
 	if err := b.add(c); err != nil {
 		var none Result
 		return none, err
 	}
 	select {
 	case o := <-c.done:
-		return o.result, o.err
+		return o.Result, o.Err
 	case <-ctx.Done():
 		var none Result
 		return none, ctx.Err()
@@ -112,9 +106,9 @@ func (b *Batcher[Request, Result]) runBatch(calls []call[Request, Result]) {
 		err = fmt.Errorf("a batch of %d requests has %d results", len(requests), len(results))
 	}
 	for i := range calls {
-		o := outcome[Result]{err: err}
+		o := Outcome[Result]{Err: err}
 		if err == nil {
-			o.result = results[i]
+			o.Result = results[i]
 		}
 		calls[i].done <- o
 	}

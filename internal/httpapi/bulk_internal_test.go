@@ -1,11 +1,27 @@
 package httpapi
 
 import (
+	"errors"
 	"fmt"
+	"net/http"
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/pacer-notify/pacer/internal/intake"
 )
+
+// What the store can't keep is refused for good, alone and in a batch: a 5xx would have it sent again for ever.
+func TestWhatTheStoreCantKeepIsRefused(t *testing.T) {
+	t.Parallel()
+	refused, ok := errors.AsType[huma.StatusError](refusal(intake.ErrUnstorable))
+	inBatch := itemError(intake.ErrUnstorable)
+	if !ok || refused.GetStatus() != http.StatusUnprocessableEntity || inBatch != refused.Error() {
+		t.Errorf("it is refused with %v, in a batch with %s", refused, inBatch)
+	}
+}
 
 // A batch of far too many items is counted, and not taken apart: what it takes to refuse it does not grow with it.
 //

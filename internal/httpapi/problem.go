@@ -74,6 +74,8 @@ func refusal(err error) error {
 		return typed(err)
 	case len(notification.FieldErrors(err)) > 0:
 		return problem(http.StatusUnprocessableEntity, summary(err), err)
+	case errors.Is(err, intake.ErrUnstorable):
+		return problem(http.StatusUnprocessableEntity, err.Error())
 	}
 	return problem(http.StatusBadRequest, err.Error())
 }

@@ -430,3 +430,22 @@ func TestWithoutAClockTheTimeIsTheSystems(t *testing.T) {
 		t.Errorf("without a clock it accepts: %s, want true false", got)
 	}
 }
+
+// What the store can't keep is refused alone. Its key is not committed: nothing was accepted that could be repeated.
+func TestWhatTheStoreCantKeepIsRefusedAlone(t *testing.T) {
+	t.Parallel()
+	b := newBench()
+	b.store.unstorable = "bad"
+	results := b.accept(t, keyed("k", "hi"), keyed("l", "bad"), keyed("m", "ho"))
+	for i, r := range results {
+		if errors.Is(r.Err, intake.ErrUnstorable) != (i == 1) || (r.Notification == nil) != (i == 1) || r.Known {
+			t.Errorf("request %d gives %+v", i, r)
+		}
+	}
+	if len(b.store.known) != 2 || len(b.accepted) != 2 {
+		t.Errorf("%d stored, %d reported; want 2 each", len(b.store.known), len(b.accepted))
+	}
+	if b.store.keys["k"].Pending || !b.store.keys["l"].Pending || b.store.keys["m"].Pending {
+		t.Error("the keys committed are not those of what was accepted")
+	}
+}

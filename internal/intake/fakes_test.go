@@ -29,7 +29,8 @@ type reservation struct {
 
 // store keeps notifications in memory and behaves like the real stores. It fails where a test tells it to.
 type store struct {
-	takes time.Duration // how long an answer about a key takes
+	takes      time.Duration // how long an answer about a key takes
+	unstorable string        // the title that it can't keep
 
 	mu      sync.Mutex // of keys
 	known   map[string]*notification.Notification
@@ -63,6 +64,9 @@ func (r *store) Accept(_ context.Context, batch []*notification.Notification) ([
 		ids = append(ids, n.ID)
 		first, known := r.known[n.ID]
 		switch {
+		case n.Title != "" && n.Title == r.unstorable:
+			accepted[i] = intake.Accepted{Err: intake.ErrUnstorable}
+			continue
 		case known && first.UserID != n.UserID:
 			accepted[i] = intake.Accepted{Known: true, First: first}
 			continue
@@ -81,29 +85,35 @@ func (r *store) Accept(_ context.Context, batch []*notification.Notification) ([
 	return accepted, nil
 }
 
-func (r *store) Reserve(
-	_ context.Context, key, fingerprint, id string, life time.Duration,
-) (intake.Reservation, error) {
+func (r *store) Reserve(_ context.Context, keys []intake.Key) ([]intake.Reservation, error) {
 	<-time.After(r.takes)
 	if err := r.failing("reserve"); err != nil {
-		return intake.Reservation{}, err
+		return nil, err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	held, found := r.keys[key]
+	reservations := make([]intake.Reservation, len(keys))
+	for i, k := range keys {
+		reservations[i] = r.reserve(k)
+	}
+	return reservations, nil
+}
+
+func (r *store) reserve(k intake.Key) intake.Reservation {
+	held, found := r.keys[k.Key]
 	if !found {
-		r.keys[key] = &reservation{Fingerprint: fingerprint, ID: id, Pending: true, Life: life}
-		return intake.Reservation{Claim: intake.ClaimNew, ID: id}, nil
+		r.keys[k.Key] = &reservation{Fingerprint: k.Fingerprint, ID: k.ID, Pending: true, Life: k.Life}
+		return intake.Reservation{Claim: intake.ClaimNew, ID: k.ID}
 	}
 	switch {
-	case held.Fingerprint != fingerprint:
-		return intake.Reservation{Claim: intake.ClaimOther, ID: held.ID}, nil
+	case held.Fingerprint != k.Fingerprint:
+		return intake.Reservation{Claim: intake.ClaimOther, ID: held.ID}
 	case held.Pending && held.Over:
-		return intake.Reservation{Claim: intake.ClaimNew, ID: held.ID}, nil
+		return intake.Reservation{Claim: intake.ClaimNew, ID: held.ID}
 	case held.Pending:
-		return intake.Reservation{Claim: intake.ClaimBusy, ID: held.ID}, nil
+		return intake.Reservation{Claim: intake.ClaimBusy, ID: held.ID}
 	}
-	return intake.Reservation{Claim: intake.ClaimDone, ID: held.ID}, nil
+	return intake.Reservation{Claim: intake.ClaimDone, ID: held.ID}
 }
 
 func (r *store) Reserved(_ context.Context, key, fingerprint string) (intake.Reservation, error) {
@@ -124,15 +134,29 @@ func (r *store) Reserved(_ context.Context, key, fingerprint string) (intake.Res
 	return intake.Reservation{Claim: intake.ClaimDone, ID: held.ID}, nil
 }
 
-func (r *store) Commit(_ context.Context, key string) error {
+func (r *store) Commit(_ context.Context, keys []string) error {
 	<-time.After(r.takes)
 	if err := r.failing("commit"); err != nil {
 		return err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.keys[key].Pending = false
+	for _, key := range keys {
+		r.keys[key].Pending = false
+	}
 	return nil
+}
+
+func (r *store) Originals(_ context.Context, of []intake.Original) ([]*notification.Notification, error) {
+	<-time.After(r.takes)
+	if err := r.failing("view"); err != nil {
+		return nil, err
+	}
+	found := make([]*notification.Notification, len(of))
+	for i, o := range of {
+		found[i] = r.known[o.ID]
+	}
+	return found, nil
 }
 
 func (r *store) View(_ context.Context, id string) (*notification.View, error) {

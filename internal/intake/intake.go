@@ -48,7 +48,7 @@ type Result struct {
 	// Promise says when it goes, if the request asked for that.
 	Promise *notification.Promise
 	// Err says why the request was refused: [notification.FieldError]s, a [notification.ConflictError], a
-	// [notification.TooLateError], [ErrKeyReused] or [ErrInProgress].
+	// [notification.TooLateError], [ErrKeyReused], [ErrInProgress] or [ErrUnstorable].
 	Err error
 }
 
@@ -58,6 +58,11 @@ var (
 		"another key")
 	ErrInProgress = errors.New("a notification with this idempotency key is just being accepted; try again shortly")
 )
+
+// ErrUnstorable says that the store can't keep a notification, because of a value that all checks have let pass. To
+// repeat it does not help.
+var ErrUnstorable = errors.New("the store can't keep a value in this notification, so it was not accepted; the log of " +
+	"the dispatcher has the database's error")
 
 // ErrFull says that a batch was refused because the store has no room for more. Nothing of it was accepted.
 var ErrFull = errors.New("no room for more notifications")
@@ -281,7 +286,8 @@ func checkKey(key string) error {
 	return nil
 }
 
-// store stores the pending notifications and commits their keys.
+// store stores the pending notifications and commits their keys. The key of one that the store can't
+// keep is not committed: it would stand for a notification that there is not.
 func (in *Intake) store(ctx context.Context, batch []Request, results []Result, pending []int) error {
 	if len(pending) == 0 {
 		return nil
@@ -296,16 +302,22 @@ func (in *Intake) store(ctx context.Context, batch []Request, results []Result, 
 	if err != nil {
 		return err
 	}
+	kept := pending[:0]
 	for i, index := range pending {
 		r := &results[index]
-		if accepted[i].Known {
+		switch {
+		case accepted[i].Err != nil:
+			*r = Result{Err: accepted[i].Err}
+			continue
+		case accepted[i].Known:
 			*r = repeated(r.Notification, accepted[i])
-		} else {
+		default:
 			r.Notification.CreatedAt = accepted[i].At
 			in.cfg.Accepted(r.Notification.Category)
 		}
+		kept = append(kept, index)
 	}
-	return in.commit(ctx, batch, pending)
+	return in.commit(ctx, batch, kept)
 }
 
 // trace starts the traces of notifications that are about to be stored.

@@ -42,9 +42,34 @@ func fingerprint(r *Request) string {
 // reserve reserves the idempotency keys of the pending requests, and returns those that are still to be stored.
 func (in *Intake) reserve(ctx context.Context, batch []Request, results []Result, pending []int) ([]int, error) {
 	decided := make([]bool, len(batch))
-	err := eachKey(ctx, batch, pending, func(ctx context.Context, i int) (err error) {
-		decided[i], err = in.reserveOne(ctx, &batch[i], &results[i])
-		return err
+	err := eachPart(ctx, batch, pending, func(part []int) error {
+		keys := make([]Key, len(part))
+		for k, i := range part {
+			n := results[i].Notification
+			keys[k] = Key{batch[i].IdempotencyKey, fingerprint(&batch[i]), n.ID, in.longest(n) + keyLife}
+		}
+		reservations, err := in.cfg.Store.Reserve(ctx, keys)
+		if err != nil {
+			return err
+		}
+		var repeats []int
+		var originals []Original
+		for k, i := range part {
+			r := reservations[k]
+			decided[i] = r.Claim != ClaimNew
+			switch r.Claim {
+			case ClaimNew:
+				results[i].Notification.ID = r.ID
+			case ClaimDone: // the same fingerprint is the same user
+				repeats = append(repeats, i)
+				originals = append(originals, Original{results[i].Notification.UserID, r.ID})
+			case ClaimBusy:
+				results[i] = Result{Err: ErrInProgress}
+			case ClaimOther:
+				results[i] = Result{Err: ErrKeyReused}
+			}
+		}
+		return in.repeat(ctx, batch, results, repeats, originals)
 	})
 	if err != nil {
 		return nil, err
@@ -52,50 +77,49 @@ func (in *Intake) reserve(ctx context.Context, batch []Request, results []Result
 	return slices.DeleteFunc(pending, func(i int) bool { return decided[i] }), nil
 }
 
-// reserveOne reserves the idempotency key of one request. It tells whether that decided its result.
-func (in *Intake) reserveOne(ctx context.Context, request *Request, result *Result) (decided bool, err error) {
-	n := result.Notification
-	r, err := in.cfg.Store.Reserve(ctx, request.IdempotencyKey, fingerprint(request), n.ID, in.longest(n)+keyLife)
+// repeat makes the results of requests that were accepted before under their idempotency keys.
+func (in *Intake) repeat(ctx context.Context, batch []Request, results []Result, of []int, originals []Original) error {
+	if len(of) == 0 {
+		return nil
+	}
+	found, err := in.cfg.Store.Originals(ctx, originals)
 	if err != nil {
-		return false, err
+		return err
 	}
-	switch r.Claim {
-	case ClaimNew:
-		n.ID = r.ID
-		return false, nil
-	case ClaimDone:
-		*result, err = in.known(ctx, r.ID, n, request.Template != nil)
-	case ClaimBusy:
-		*result = Result{Err: ErrInProgress}
-	case ClaimOther:
-		*result = Result{Err: ErrKeyReused}
+	for k, i := range of {
+		results[i] = known(originals[k].ID, found[k], results[i].Notification, batch[i].Template != nil)
 	}
-	return true, err
+	return nil
 }
 
 // commit commits the idempotency keys of requests that have been stored, also of those that are a conflict, so that a
 // repeat gets the same response.
 func (in *Intake) commit(ctx context.Context, batch []Request, stored []int) error {
-	return eachKey(ctx, batch, stored, func(ctx context.Context, i int) error {
-		return in.cfg.Store.Commit(ctx, batch[i].IdempotencyKey)
+	return eachPart(ctx, batch, stored, func(part []int) error {
+		keys := make([]string, len(part))
+		for k, i := range part {
+			keys[k] = batch[i].IdempotencyKey
+		}
+		return in.cfg.Store.Commit(ctx, keys)
 	})
 }
 
-// eachKey asks the store about those of some requests that have an idempotency key, side by side. It asks for no more
-// after the first error, or when the context has ended: a store that is away may take its time over each.
-func eachKey(ctx context.Context, batch []Request, of []int, ask func(ctx context.Context, i int) error) error {
-	asking, on := errgroup.WithContext(ctx)
-	asking.SetLimit(keysAtOnce)
+// eachPart asks the store about those of some requests that have an idempotency key, many at a time. It asks for no
+// more after the first error, or when the context has ended: a store that is away may take its time over each part.
+func eachPart(ctx context.Context, batch []Request, of []int, ask func(part []int) error) error {
+	keyed := make([]int, 0, len(of))
 	for _, i := range of {
-		if on.Err() != nil {
-			break
-		}
 		if batch[i].IdempotencyKey != "" {
-			asking.Go(func() error { return ask(on, i) })
+			keyed = append(keyed, i)
 		}
 	}
-	if err := asking.Wait(); err != nil {
-		return err
+	for part := range slices.Chunk(keyed, keysAtOnce) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := ask(part); err != nil {
+			return err
+		}
 	}
 	return ctx.Err()
 }
@@ -119,15 +143,17 @@ const (
 	// lookups is of how many refused requests of a batch it is asked whether they were accepted before: a batch may be
 	// refused whole, and must be told so in time.
 	lookups = 1000
-	// keysAtOnce is for how many requests of a batch a store is asked side by side.
-	keysAtOnce = 16
+	// lookupsAtOnce is of how many of them a store is asked side by side.
+	lookupsAtOnce = 16
+	// keysAtOnce is about how many idempotency keys of a batch a store is asked at a time.
+	keysAtOnce = 500
 )
 
 // recognize makes repeats of requests that are refused now, but were accepted before: whoever repeats a request because
 // its response was lost has to learn that. It clears the notifications of those that stay refused.
 func (in *Intake) recognize(ctx context.Context, batch []Request, results []Result) error {
 	asking, asked := errgroup.Group{}, 0
-	asking.SetLimit(keysAtOnce)
+	asking.SetLimit(lookupsAtOnce)
 	for i := range results {
 		r := &results[i]
 		if r.Err == nil {
@@ -156,8 +182,12 @@ func isFixed(fault *notification.FieldError) bool {
 func (in *Intake) recognizeOne(ctx context.Context, request *Request, n *notification.Notification, r *Result) error {
 	if key := request.IdempotencyKey; key != "" {
 		held, err := in.cfg.Store.Reserved(ctx, key, fingerprint(request))
-		if err == nil && held.Claim == ClaimDone {
-			*r, err = in.known(ctx, held.ID, n, request.Template != nil)
+		if err != nil || held.Claim != ClaimDone {
+			return err
+		}
+		found, err := in.cfg.Store.Originals(ctx, []Original{{n.UserID, held.ID}})
+		if err == nil {
+			*r = known(held.ID, found[0], n, request.Template != nil)
 		}
 		return err
 	}
@@ -171,22 +201,19 @@ func (in *Intake) recognizeOne(ctx context.Context, request *Request, n *notific
 	return err
 }
 
-// known returns the notification that was accepted before under the idempotency key. Once the store has forgotten it,
-// it returns n, which the request would make. When the id that the request names was taken already, it is still a
-// conflict; templates may make another content by now, so what they made is not compared.
-func (in *Intake) known(ctx context.Context, id string, n *notification.Notification, made bool) (Result, error) {
-	view, err := in.cfg.Store.View(ctx, id)
-	if errors.Is(err, notification.ErrNotFound) {
+// known is the result of a request whose idempotency key has the notification of an id, which was accepted before.
+// Once the store has forgotten that, first is nil, and the result has n, which the request would make. When the id that
+// the request names was taken already, it is still a conflict; templates may make another content by now, so what they
+// made is not compared.
+func known(id string, first, n *notification.Notification, made bool) Result {
+	switch {
+	case first == nil:
 		n.ID = id
-		return Result{Notification: n, Known: true}, nil
+		return Result{Notification: n, Known: true}
+	case id == n.ID && !made:
+		return repeated(n, Accepted{At: first.CreatedAt, First: first})
 	}
-	if err != nil {
-		return Result{}, err
-	}
-	if id == n.ID && !made {
-		return repeated(n, Accepted{At: view.CreatedAt, First: &view.Notification}), nil
-	}
-	return Result{Notification: &view.Notification, Known: true}, nil
+	return Result{Notification: first, Known: true}
 }
 
 // repeated is the result of a notification whose id had been accepted before: a repeat of the first when it has the

@@ -11,16 +11,30 @@ import (
 type Store interface {
 	// Accept stores notifications, each id once, and returns one result for each, in order.
 	Accept(ctx context.Context, batch []*notification.Notification) ([]Accepted, error)
-	// Reserve reserves an idempotency key for at least life. A store that can tell whether the notification with the
-	// key has ended keeps the key until then.
-	Reserve(ctx context.Context, key, fingerprint, id string, life time.Duration) (Reservation, error)
+	// Reserve reserves idempotency keys, of which none comes twice, and returns one reservation for each, in order. A
+	// store that can tell whether the notification with a key has ended keeps the key until then.
+	Reserve(ctx context.Context, keys []Key) ([]Reservation, error)
 	// Reserved tells who has an idempotency key, and changes nothing. ClaimNew stands for nobody.
 	Reserved(ctx context.Context, key, fingerprint string) (Reservation, error)
-	// Commit notes that the notification with a reserved key has been accepted.
-	Commit(ctx context.Context, key string) error
+	// Commit notes that the notifications with reserved keys have been accepted.
+	Commit(ctx context.Context, keys []string) error
+	// Originals returns notifications as they were accepted, in order; nil stands for one that it no longer has.
+	Originals(ctx context.Context, of []Original) ([]*notification.Notification, error)
 	// View returns a notification that was accepted.
 	View(ctx context.Context, id string) (*notification.View, error)
 }
+
+// Key is an idempotency key that is to be reserved.
+type Key struct {
+	Key string
+	// Fingerprint of the request, and ID for its notification if the key is new.
+	Fingerprint, ID string
+	// Life is for how long it is reserved at least.
+	Life time.Duration
+}
+
+// Original names a notification that was accepted.
+type Original struct{ UserID, ID string }
 
 // Accepted is what the store did with a notification.
 type Accepted struct {
@@ -31,6 +45,8 @@ type Accepted struct {
 	// First is then the notification that was accepted. It is nil when the store no longer has it, or knows no more
 	// than that it is another user's.
 	First *notification.Notification
+	// Err is [ErrUnstorable] when the store can't keep it; the others of its batch are accepted all the same.
+	Err error
 }
 
 // Claim says who has an idempotency key.

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/pacer-notify/pacer/internal/batch"
 	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/notification"
 )
@@ -113,14 +114,19 @@ func (r *Store) acceptPart(ctx context.Context, batch []*notification.Notificati
 	for i, index := range part {
 		notifications[i] = batch[index]
 	}
-	found, err := r.insertAll(ctx, notifications)
-	if err != nil {
-		return err
-	}
 	var under []*placing
-	for i := range notifications {
-		accepted[part[i]] = acceptedAs(notifications[i], found[i])
-		if p := found[i].placing; p != nil && !slices.Contains(under, p) {
+	for i, o := range r.insertAll(ctx, notifications) {
+		switch {
+		case valueRefused(o.Err):
+			r.cfg.Log.WarnContext(ctx, "Postgres refuses a notification for a value in it; it is not accepted",
+				"notification_id", notifications[i].ID, "error", o.Err)
+			accepted[part[i]] = intake.Accepted{Err: intake.ErrUnstorable}
+			continue
+		case o.Err != nil:
+			return o.Err
+		}
+		accepted[part[i]] = acceptedAs(notifications[i], o.Result)
+		if p := o.Result.placing; p != nil && !slices.Contains(under, p) {
 			under = append(under, p)
 		}
 	}
@@ -138,18 +144,16 @@ func acceptedAs(n *notification.Notification, found insertResult) intake.Accepte
 }
 
 // insertAll inserts a single notification together with those of other callers, and many in a statement of their own.
-func (r *Store) insertAll(ctx context.Context, batch []*notification.Notification) ([]insertResult, error) {
-	if len(batch) == 1 {
-		a, err := r.inserts.Do(ctx, batch[0])
-		return []insertResult{a}, err
+func (r *Store) insertAll(ctx context.Context, all []*notification.Notification) []batch.Outcome[insertResult] {
+	if len(all) == 1 {
+		result, err := r.inserts.Do(ctx, all[0])
+		return []batch.Outcome[insertResult]{{Result: result, Err: err}}
 	}
-	return r.insert(ctx, batch)
+	return apart(ctx, r.cfg.AcceptTimeout, all, r.insert)
 }
 
 // insert accepts notifications, all of them or none. A second statement looks up those that were accepted before.
 func (r *Store) insert(ctx context.Context, batch []*notification.Notification) ([]insertResult, error) {
-	ctx, cancel := bounded(ctx, r.cfg.AcceptTimeout)
-	defer cancel()
 	results, err := r.write(ctx, batch)
 	if err == nil {
 		r.placer.place(ctx, batch, results)

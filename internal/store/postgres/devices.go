@@ -94,7 +94,7 @@ func (r *Store) Deactivate(ctx context.Context, d *notification.Device, since ti
 	_, err := r.pool.Exec(ctx, `UPDATE pacer.devices SET active = false, reason = $4, deactivated_at = clock_timestamp()
 		WHERE user_id = $1 AND device_id = $2 AND target = $3 AND active
 			AND ($5::timestamptz IS NULL OR updated_at <= $5)`,
-		d.UserID, d.ID, d.Target, reason, timestamp(since))
+		d.UserID, d.ID, d.Target, storable(reason), timestamp(since))
 	if err != nil {
 		return describe("deactivate a device", err)
 	}
@@ -122,7 +122,7 @@ func (r *Store) NoteDelivery(ctx context.Context, n *notification.Notification, 
 			VALUES ($1, $2, $3, $4, $5, $6)
 		ON CONFLICT (notification_id, device_id) DO UPDATE SET attempts = excluded.attempts, ended = excluded.ended,
 			outcome = excluded.outcome, reply = excluded.reply, updated_at = clock_timestamp()`,
-		n.ID, d.DeviceID, d.Attempts, d.Ended, d.Outcome, d.Reply)
+		n.ID, d.DeviceID, d.Attempts, d.Ended, storable(d.Outcome), storable(d.Reply))
 	if err != nil {
 		return describe("note a delivery of notification "+n.ID, err)
 	}

@@ -59,7 +59,8 @@ func endAll(ctx context.Context, db querier, noted bool, ends ...agenda.End) ([]
 	ids, statuses := make([]string, len(ends)), make([]string, len(ends))
 	reasons, details := make([]string, len(ends)), make([]string, len(ends))
 	for i, end := range ends {
-		ids[i], statuses[i], reasons[i], details[i] = end.ID, string(end.Status), end.Reason, end.Detail
+		ids[i], statuses[i] = end.ID, string(end.Status)
+		reasons[i], details[i] = storable(end.Reason), storable(end.Detail)
 	}
 	rows, err := db.Query(ctx, endsSQL, ids, statuses, reasons, details, noted)
 	if err != nil {
@@ -172,13 +173,22 @@ func (r *Store) writeEndsOf(ctx context.Context, partition int) error {
 	})
 }
 
-// writeEnds writes some ends of one partition.
+// writeEnds writes some ends of one partition. One that Postgres refuses has no result, and so comes again.
 func (r *Store) writeEnds(ctx context.Context, ends []agenda.End) ([]endResult, error) {
-	ctx, cancel := bounded(ctx, r.cfg.StatementTimeout)
-	defer cancel()
-	results, err := endAll(ctx, r.pool, false, ends...)
-	if err != nil {
-		return nil, describe(fmt.Sprintf("write the ends of %d notifications", len(ends)), err)
+	results := make([]endResult, 0, len(ends))
+	for i, o := range apart(ctx, r.cfg.StatementTimeout, ends,
+		func(ctx context.Context, part []agenda.End) ([]endResult, error) {
+			return endAll(ctx, r.pool, false, part...)
+		}) {
+		switch {
+		case o.Err == nil:
+			results = append(results, o.Result)
+		case valueRefused(o.Err):
+			r.cfg.Log.WarnContext(ctx, "Postgres refuses the end of a notification; Redis keeps it, and it is tried again",
+				"notification_id", ends[i].ID, "error", o.Err)
+		default:
+			return nil, describe(fmt.Sprintf("write the ends of %d notifications", len(ends)), o.Err)
+		}
 	}
 	return results, nil
 }

@@ -91,8 +91,8 @@ func (r *Store) importNotifications(ctx context.Context, tx pgx.Tx, b *transfer.
 	crashes, deferrals, admitted := make([]int32, n), make([]int32, n), make([]int64, n)
 	for i, x := range b.Notifications {
 		accepted[i], notBefore[i], ended[i] = x.CreatedAt, timestamp(x.NotBefore), timestamp(x.EndedAt)
-		status[i], reason[i], history[i], admitted[i] = x.Status, x.Reason, x.History, x.AdmittedAt
-		detail[i] = x.Detail
+		status[i], admitted[i] = x.Status, x.AdmittedAt
+		reason[i], history[i], detail[i] = storable(x.Reason), storable(x.History), storable(x.Detail)
 		generation[i], attempts[i], failures[i] = int32(x.Generation), int32(x.Attempts), int32(x.Failures)
 		crashes[i], deferrals[i] = int32(x.Crashes), int32(x.Deferrals)
 	}
@@ -135,13 +135,14 @@ func importDevices(ctx context.Context, tx pgx.Tx, b *transfer.Batch) error {
 	for _, d := range b.Devices {
 		batch.Queue(`INSERT INTO pacer.devices (`+deviceColumns+
 			`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING`,
-			d.UserID, d.ID, string(d.Channel), d.Target, d.Active, d.Reason, d.CreatedAt, d.UpdatedAt,
+			d.UserID, d.ID, string(d.Channel), d.Target, d.Active, storable(d.Reason), d.CreatedAt, d.UpdatedAt,
 			timestamp(d.DeactivatedAt))
 	}
 	for _, d := range b.Deliveries {
 		batch.Queue(`INSERT INTO pacer.deliveries (notification_id, device_id, attempts, ended, outcome, updated_at, reply)
 			VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING`,
-			d.NotificationID, d.DeviceID, d.Attempts, d.Ended, d.Outcome, d.At, d.Reply)
+			d.NotificationID, d.DeviceID, d.Attempts, d.Ended, storable(d.Outcome), d.At,
+			storable(d.Reply))
 	}
 	return tx.SendBatch(ctx, batch).Close()
 }

@@ -34,7 +34,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
-	"github.com/pacer-notify/pacer/internal/batch"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/notification"
@@ -100,9 +99,9 @@ type Store struct {
 	// counted is insertSQL's parameter that says whether this process counts what it accepts.
 	counted string
 
-	inserts     *batch.Batcher[*notification.Notification, insertResult]
-	claims      *batch.Batcher[*dispatch.Grant, claimResult]
-	settlements *batch.Batcher[settleRequest, settleResult]
+	inserts     joined[*notification.Notification, insertResult]
+	claims      joined[*dispatch.Grant, claimResult]
+	settlements joined[settleRequest, settleResult]
 	placer      *placer
 }
 
@@ -115,9 +114,9 @@ func New(pool *pgxpool.Pool, agendas *agenda.Agendas, cfg Config) *Store {
 		r.counted = "no"
 	}
 	r.placer = newPlacer(r)
-	r.inserts = batch.New(500, r.insert)
-	r.claims = batch.New(250, r.claimAll)
-	r.settlements = batch.New(250, r.settleAll)
+	r.inserts = join(500, r.cfg.AcceptTimeout, r.insert)
+	r.claims = join(250, r.cfg.StatementTimeout, r.claimAll)
+	r.settlements = join(250, r.cfg.StatementTimeout, r.settleAll)
 	return r
 }
 

@@ -3,11 +3,14 @@ package postgres
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pacer-notify/pacer/internal/intake"
+	"github.com/pacer-notify/pacer/internal/notification"
 )
 
 // acceptTime is how long a request may take to be accepted before a repeat of it may take over.
@@ -21,12 +24,15 @@ const keyOpenSQL = `(SELECT n.ended_at IS NULL FROM pacer.notifications n
 // keyOverSQL is true for an idempotency key k that another notification may have.
 const keyOverSQL = `(k.expires_at < clock_timestamp() AND NOT ` + keyOpenSQL + `)`
 
-// reserveSQL claims an idempotency key that is new, over, or left by a request that did not finish. It returns who has
-// the key.
+// reserveSQL claims idempotency keys that are new, over, or left by a request that did not finish. It returns who has
+// each key.
 const reserveSQL = `
-WITH mine AS (
+WITH asked AS MATERIALIZED (
+	SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) AS a(key, fingerprint, id, life_us)
+), mine AS (
 	INSERT INTO pacer.idempotency_keys AS k (key, fingerprint, notification_id, accepting_until, expires_at)
-	VALUES ($1, $2, $3, clock_timestamp() + $4::interval, clock_timestamp() + $5::interval)
+	SELECT key, fingerprint, id, clock_timestamp() + $5::interval,
+		clock_timestamp() + life_us * interval '1 microsecond' FROM asked
 	ON CONFLICT (key) DO UPDATE SET
 		(fingerprint, notification_id) = (SELECT
 			CASE WHEN o.over THEN excluded.fingerprint ELSE k.fingerprint END,
@@ -34,54 +40,67 @@ WITH mine AS (
 			FROM (SELECT ` + keyOverSQL + ` AS over) o),
 		accepting_until = excluded.accepting_until, expires_at = excluded.expires_at
 	WHERE (k.fingerprint = excluded.fingerprint AND k.accepting_until < clock_timestamp()) OR ` + keyOverSQL + `
-	RETURNING fingerprint, notification_id
+	RETURNING k.key, k.fingerprint, k.notification_id
 )
-SELECT true, fingerprint, notification_id, true FROM mine
+SELECT key, true, fingerprint, notification_id, true FROM mine
 UNION ALL
-SELECT false, fingerprint, notification_id, accepting_until IS NOT NULL FROM pacer.idempotency_keys
-WHERE key = $1 AND NOT EXISTS (SELECT FROM mine)`
+SELECT k.key, false, k.fingerprint, k.notification_id, k.accepting_until IS NOT NULL
+FROM asked a JOIN pacer.idempotency_keys k ON k.key = ANY (ARRAY[a.key])
+WHERE k.key NOT IN (SELECT key FROM mine)`
 
 // Reserve implements [intake.Store].
-func (r *Store) Reserve(ctx context.Context, key, fingerprint, id string,
-	life time.Duration,
-) (intake.Reservation, error) {
+func (r *Store) Reserve(ctx context.Context, keys []intake.Key) ([]intake.Reservation, error) {
 	ctx, cancel := bounded(ctx, r.cfg.AcceptTimeout)
 	defer cancel()
-	for {
-		reservation, err := r.reserve(ctx, key, fingerprint, id, life)
-		switch {
-		case err == nil:
-			return reservation, nil
-		case !errors.Is(err, pgx.ErrNoRows):
-			return intake.Reservation{}, describe("reserve an idempotency key", err)
-		}
-		// Another request reserved the key while this statement ran: the row conflicts, but the statement can't see it.
-		// The next statement can.
+	reservations := make([]intake.Reservation, len(keys))
+	left := make([]int, len(keys))
+	for i := range keys {
+		left[i] = i
 	}
+	// Every statement takes the keys in one order, so that no two wait for each other.
+	slices.SortFunc(left, func(i, j int) int { return strings.Compare(keys[i].Key, keys[j].Key) })
+	for len(left) > 0 {
+		if err := r.reserve(ctx, keys, left, reservations); err != nil {
+			return nil, describe("reserve idempotency keys", err)
+		}
+		// Another request reserved a key while this statement ran: the row conflicts, but the statement can't see it.
+		// The next statement can.
+		left = slices.DeleteFunc(left, func(i int) bool { return reservations[i].Claim != 0 })
+	}
+	return reservations, nil
 }
 
-// reserve runs reserveSQL once. It returns [pgx.ErrNoRows] when another reservation was committed meanwhile.
-func (r *Store) reserve(ctx context.Context, key, fingerprint, id string,
-	life time.Duration,
-) (intake.Reservation, error) {
-	var mine, accepting bool
-	var owner string
-	reservation := intake.Reservation{}
-	err := r.pool.QueryRow(ctx, reserveSQL, key, fingerprint, id, acceptTime, life).Scan(&mine, &owner, &reservation.ID,
-		&accepting)
-	switch {
-	case err != nil:
-		return intake.Reservation{}, err
-	case mine:
-		reservation.Claim = intake.ClaimNew
-	case owner != fingerprint:
-		reservation.Claim = intake.ClaimOther
-	case accepting:
-		reservation.Claim = intake.ClaimBusy
-	default:
-		reservation.Claim = intake.ClaimDone
+// reserve runs reserveSQL once for the keys that have the given indexes. Those have no reservation then for which
+// another one was committed meanwhile.
+func (r *Store) reserve(ctx context.Context, keys []intake.Key, of []int, reservations []intake.Reservation) error {
+	n := len(of)
+	names, prints, ids, lives := make([]string, n), make([]string, n), make([]string, n), make([]int64, n)
+	places := make(map[string]int, n)
+	for i, index := range of {
+		k := keys[index]
+		names[i], prints[i], ids[i], lives[i] = k.Key, k.Fingerprint, k.ID, k.Life.Microseconds()
+		places[k.Key] = index
 	}
-	return reservation, nil
+	rows, err := r.pool.Query(ctx, reserveSQL, names, prints, ids, lives, acceptTime)
+	if err != nil {
+		return err
+	}
+	var mine, accepting bool
+	var key, owner, id string
+	_, err = pgx.ForEachRow(rows, []any{&key, &mine, &owner, &id, &accepting}, func() error {
+		reservation := intake.Reservation{Claim: intake.ClaimDone, ID: id}
+		switch {
+		case mine:
+			reservation.Claim = intake.ClaimNew
+		case owner != keys[places[key]].Fingerprint:
+			reservation.Claim = intake.ClaimOther
+		case accepting:
+			reservation.Claim = intake.ClaimBusy
+		}
+		reservations[places[key]] = reservation
+		return nil
+	})
+	return err
 }
 
 // reservedSQL returns who has an idempotency key.
@@ -110,13 +129,45 @@ func (r *Store) Reserved(ctx context.Context, key, fingerprint string) (intake.R
 	return held, nil
 }
 
+// commitSQL commits idempotency keys, in the order in which they are given.
+const commitSQL = `
+UPDATE pacer.idempotency_keys k SET accepting_until = NULL
+FROM unnest($1::text[]) AS a(key) WHERE k.key = ANY (ARRAY[a.key])`
+
 // Commit implements [intake.Store].
-func (r *Store) Commit(ctx context.Context, key string) error {
+func (r *Store) Commit(ctx context.Context, keys []string) error {
 	ctx, cancel := bounded(ctx, r.cfg.AcceptTimeout)
 	defer cancel()
-	if _, err := r.pool.Exec(ctx, "UPDATE pacer.idempotency_keys SET accepting_until = NULL WHERE key = $1",
-		key); err != nil {
-		return describe("commit an idempotency key", err)
+	keys = slices.Sorted(slices.Values(keys)) // the order in which Reserve takes them
+	if _, err := r.pool.Exec(ctx, commitSQL, keys); err != nil {
+		return describe("commit idempotency keys", err)
 	}
 	return nil
+}
+
+// Originals implements [intake.Store].
+func (r *Store) Originals(ctx context.Context, of []intake.Original) ([]*notification.Notification, error) {
+	ctx, cancel := bounded(ctx, r.cfg.AcceptTimeout)
+	defer cancel()
+	ids := make([]string, len(of))
+	for i, o := range of {
+		ids[i] = o.ID
+	}
+	rows, err := r.pool.Query(ctx, viewsSQL, ids)
+	if err != nil {
+		return nil, describe("read what was accepted before", err)
+	}
+	found, err := pgx.CollectRows(rows, scanRow)
+	if err != nil {
+		return nil, describe("read what was accepted before", err)
+	}
+	byID := make(map[string]*notification.Notification, len(found))
+	for i := range found {
+		byID[found[i].ID] = &found[i].Notification
+	}
+	originals := make([]*notification.Notification, len(of))
+	for i, id := range ids {
+		originals[i] = byID[id]
+	}
+	return originals, nil
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/store/storetest"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
@@ -16,7 +17,7 @@ func TestAKeyIsKeptWhileItsNotificationIsOpen(t *testing.T) {
 	w := newWorld(t, redistest.Client(t))
 	reserve := func(fingerprint, id string, want intake.Reservation) {
 		t.Helper()
-		if got, err := w.store.Reserve(t.Context(), "key", fingerprint, id, time.Hour); err != nil || got != want {
+		if got, err := storetest.ReserveOne(t.Context(), w.store, "key", fingerprint, id); err != nil || got != want {
 			t.Fatalf("reserved as %+v, %v; want %+v", got, err, want)
 		}
 	}
@@ -31,7 +32,7 @@ func TestAKeyIsKeptWhileItsNotificationIsOpen(t *testing.T) {
 	w.acceptOne(t, notification.Notification{ID: "old"})
 	w.exec(t, expire+", accepting_until = now() - interval '1 minute'")
 	reserve("body", "new", intake.Reservation{Claim: intake.ClaimNew, ID: "old"}) // what did not finish is taken over
-	if err := w.store.Commit(t.Context(), "key"); err != nil {
+	if err := w.store.Commit(t.Context(), []string{"key"}); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 { // before the purge, and after it

@@ -89,6 +89,7 @@ func statusOf(d dispatch.Disposition) string {
 // reached, the lease ends, and the next claim of the notification corrects them.
 func (r *Store) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome) (dispatch.Settlement, error) {
 	id := g.Notification.ID
+	o.Reason, o.Reply = storable(o.Reason), storable(o.Reply)
 	s, err := r.settlements.Do(ctx, settleRequest{g, o})
 	if err != nil {
 		return dispatch.Settlement{}, err
@@ -170,8 +171,6 @@ func (r *Store) settleAll(ctx context.Context, requests []settleRequest) ([]sett
 			untried[i] = 1
 		}
 	}
-	ctx, cancel := bounded(ctx, r.cfg.StatementTimeout)
-	defer cancel()
 	rows, err := r.pool.Query(ctx, settleSQL, ids, claims, statuses, reasons, retry, failures, untried, counted,
 		notification.ReasonExpired, replies, took)
 	if err != nil {

@@ -216,13 +216,11 @@ func (r *Store) claimAll(ctx context.Context, grants []*dispatch.Grant) ([]claim
 	moments, deferrals, partitions, epochs := make([]int64, n), make([]int32, n), make([]int32, n), make([]int64, n)
 	versions, zones := make([]string, n), make([]string, n)
 	for i, g := range grants {
-		ids[i], tokens[i], histories[i] = g.Notification.ID, token(g), g.History
+		ids[i], tokens[i], histories[i] = g.Notification.ID, token(g), storable(g.History)
 		moments[i], deferrals[i] = g.AdmittedAt.UnixMicro(), int32(g.Deferrals)
 		partitions[i], epochs[i] = int32(g.Partition), g.Epoch
 		versions[i], zones[i] = g.Basis.PolicyVersion, g.Basis.Zone
 	}
-	ctx, cancel := bounded(ctx, r.cfg.StatementTimeout)
-	defer cancel()
 	results := make([]claimResult, n)
 	statements := &pgx.Batch{} // one round trip, one transaction
 	statements.Queue("SELECT pg_advisory_xact_lock_shared($1)", int64(claimLock))

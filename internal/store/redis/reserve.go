@@ -4,45 +4,81 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/intake"
+	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/script"
 )
 
 //go:embed reserve.lua
 var reserveSource string
 
-// reserveScript claims an idempotency key, see reserve.lua.
+// reserveScript claims idempotency keys of one partition, see reserve.lua.
 var reserveScript = script.New(reserveSource)
 
 // acceptTime is how long a request may take to be accepted before a repeat of it may take over.
 const acceptTime = 10 * time.Second
 
-// Reserve implements [intake.Store].
-func (r *Store) Reserve(ctx context.Context, key, fingerprint, id string,
-	life time.Duration,
-) (intake.Reservation, error) {
-	args := []any{
-		fingerprint, id, strconv.FormatInt(acceptTime.Microseconds(), 10),
-		strconv.FormatInt(life.Milliseconds(), 10),
+// Reserve implements [intake.Store]. It reserves in several partitions at once, with one script for many keys.
+func (r *Store) Reserve(ctx context.Context, keys []intake.Key) ([]intake.Reservation, error) {
+	partitions := map[int][]int{}
+	for i, k := range keys {
+		partition := r.agendas.PartitionOf(k.Key)
+		partitions[partition] = append(partitions[partition], i)
 	}
-	reply, err := reserveScript.Run(ctx, r.client, []string{r.reservationKey(key)}, args...).StringSlice()
+	reservations := make([]intake.Reservation, len(keys))
+	reserving, ctx := errgroup.WithContext(ctx)
+	reserving.SetLimit(putters)
+	for _, indexes := range partitions {
+		reserving.Go(func() error {
+			for part := range slices.Chunk(indexes, putBatch) {
+				if err := r.reserve(ctx, keys, part, reservations); err != nil {
+					return fmt.Errorf("reserve idempotency keys: %w", err)
+				}
+			}
+			return nil
+		})
+	}
+	if err := reserving.Wait(); err != nil {
+		return nil, err
+	}
+	return reservations, nil
+}
+
+// claims are the results of reserve.lua.
+var claims = map[string]intake.Claim{
+	"new": intake.ClaimNew, "done": intake.ClaimDone, "busy": intake.ClaimBusy, "other": intake.ClaimOther,
+}
+
+// reserve reserves the keys that have the given indexes, all of one partition.
+func (r *Store) reserve(ctx context.Context, keys []intake.Key, part []int, reservations []intake.Reservation) error {
+	names, args := make([]string, len(part)), []any{strconv.FormatInt(acceptTime.Microseconds(), 10)}
+	for i, index := range part {
+		k := keys[index]
+		names[i] = r.reservationKey(k.Key)
+		args = append(args, k.Fingerprint, k.ID, strconv.FormatInt(k.Life.Milliseconds(), 10))
+	}
+	reply, err := reserveScript.Run(ctx, r.client, names, args...).StringSlice()
 	if err != nil {
-		return intake.Reservation{}, fmt.Errorf("reserve an idempotency key: %w", err)
+		return err
 	}
-	if len(reply) != 2 {
-		return intake.Reservation{}, fmt.Errorf("reserve an idempotency key: the reply has %d fields", len(reply))
+	if len(reply) != 2*len(part) {
+		return fmt.Errorf("the reply for %d keys has %d fields", len(part), len(reply))
 	}
-	outcome, ok := map[string]intake.Claim{
-		"new": intake.ClaimNew, "done": intake.ClaimDone, "busy": intake.ClaimBusy, "other": intake.ClaimOther,
-	}[reply[0]]
-	if !ok {
-		return intake.Reservation{}, fmt.Errorf("reserve an idempotency key: unknown reply %q", reply[0])
+	for i, index := range part {
+		claim, ok := claims[reply[2*i]]
+		if !ok {
+			return fmt.Errorf("unknown reply %q", reply[2*i])
+		}
+		reservations[index] = intake.Reservation{Claim: claim, ID: reply[2*i+1]}
 	}
-	return intake.Reservation{Claim: outcome, ID: reply[1]}, nil
+	return nil
 }
 
 // Reserved implements [intake.Store].
@@ -64,11 +100,37 @@ func (r *Store) Reserved(ctx context.Context, key, fingerprint string) (intake.R
 }
 
 // Commit implements [intake.Store].
-func (r *Store) Commit(ctx context.Context, key string) error {
-	if err := r.client.HDel(ctx, r.reservationKey(key), "p").Err(); err != nil {
-		return fmt.Errorf("commit an idempotency key: %w", err)
+func (r *Store) Commit(ctx context.Context, keys []string) error {
+	pipe := r.client.Pipeline()
+	for _, key := range keys {
+		pipe.HDel(ctx, r.reservationKey(key), "p")
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return fmt.Errorf("commit idempotency keys: %w", err)
 	}
 	return nil
+}
+
+// Originals implements [intake.Store].
+func (r *Store) Originals(ctx context.Context, of []intake.Original) ([]*notification.Notification, error) {
+	users, ids := make([]string, len(of)), make([]string, len(of))
+	for i, o := range of {
+		users[i], ids[i] = o.UserID, o.ID
+	}
+	states, err := r.agendas.LookupMany(ctx, users, ids)
+	if err != nil {
+		return nil, err
+	}
+	originals := make([]*notification.Notification, len(of))
+	for i, state := range states {
+		if state == nil {
+			continue
+		}
+		if originals[i], err = decode(state.ID, state.Backlog, state.AcceptedAt, state.Payload); err != nil {
+			return nil, err
+		}
+	}
+	return originals, nil
 }
 
 func (r *Store) reservationKey(key string) string {

@@ -375,7 +375,7 @@ func crashLoop(p *probe) {
 func keys(p *probe) {
 	reserve := func(key, fingerprint, id string) intake.Reservation {
 		p.Helper()
-		r, err := p.Reserve(p.Context(), key, fingerprint, id, time.Hour)
+		r, err := ReserveOne(p.Context(), p, key, fingerprint, id)
 		if err != nil {
 			p.Fatalf("reserve: %v", err)
 		}
@@ -402,7 +402,7 @@ func keys(p *probe) {
 	reserved("key", "body", intake.Reservation{Claim: intake.ClaimBusy, ID: "first"})
 	reserved("key", "other", intake.Reservation{Claim: intake.ClaimOther, ID: "first"})
 	reserved("another key", "other", intake.Reservation{Claim: intake.ClaimNew})
-	if err := p.Commit(p.Context(), "key"); err != nil {
+	if err := p.Commit(p.Context(), []string{"key"}); err != nil {
 		p.Fatal(err)
 	}
 	reserved("key", "body", intake.Reservation{Claim: intake.ClaimDone, ID: "first"})

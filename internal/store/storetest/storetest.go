@@ -118,6 +118,8 @@ func Cases() []Case {
 		{"CrashLoopEnds", crashLoop},
 		{"KeysAreClaimedOnce", keys},
 		{"KeysAreClaimedOnceByManyAtOnce", keysAtOnce},
+		{"ManyKeysAreClaimedTogether", manyKeys},
+		{"BatchesOfKeysDoNotWaitForEachOther", keysInAnyOrder},
 		{"UnknownIsNotFound", unknown},
 		{"InvariantCheckerSees", checkerSees},
 		{"InvariantCheckerSeesHours", checkerSeesHours},
@@ -156,6 +158,15 @@ func Run(t *testing.T, subject func(tb testing.TB) Subject) {
 			c.Run(t, subject(t))
 		})
 	}
+}
+
+// ReserveOne reserves a single key.
+func ReserveOne(ctx context.Context, s intake.Store, key, fingerprint, id string) (intake.Reservation, error) {
+	r, err := s.Reserve(ctx, []intake.Key{{Key: key, Fingerprint: fingerprint, ID: id, Life: time.Hour}})
+	if err != nil {
+		return intake.Reservation{}, err
+	}
+	return r[0], nil
 }
 
 // probe runs a case against a subject.

@@ -1,0 +1,71 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/pacer-notify/pacer/internal/batch"
+)
+
+// joined has concurrent callers share statements. A request that Postgres refuses for a value in it harms no other.
+type joined[Request, Result any] struct {
+	*batch.Batcher[Request, batch.Outcome[Result]]
+}
+
+// join makes a joined of at most size requests per statement. All that is done for them takes no longer than timeout,
+// and is not interrupted when a caller goes away.
+func join[Request, Result any](
+	size int, timeout time.Duration, run func(context.Context, []Request) ([]Result, error),
+) joined[Request, Result] {
+	return joined[Request, Result]{batch.New(size,
+		func(ctx context.Context, requests []Request) ([]batch.Outcome[Result], error) {
+			return apart(ctx, timeout, requests, run), nil
+		})}
+}
+
+// Do waits for the result of a request. When ctx ends first, it is unknown whether the request took effect.
+func (j joined[Request, Result]) Do(ctx context.Context, request Request) (Result, error) {
+	o, err := j.Batcher.Do(ctx, request)
+	if err == nil {
+		err = o.Err
+	}
+	return o.Result, err
+}
+
+// apart runs requests as one statement. When Postgres refuses it for a value, it takes the statement apart until those
+// that are refused are by themselves: else all would be refused again, for as long as the bad one is among them.
+func apart[Request, Result any](
+	ctx context.Context, timeout time.Duration, requests []Request,
+	run func(context.Context, []Request) ([]Result, error),
+) []batch.Outcome[Result] {
+	ctx, cancel := bounded(ctx, timeout)
+	defer cancel()
+	return batch.Divide(requests, func(part []Request) ([]Result, error) { return run(ctx, part) }, valueRefused)
+}
+
+// valueRefused tells whether Postgres refused a statement for a value in it: a text that is none in its encoding, a
+// number out of range (class 22), a row that a constraint forbids (23), something too long or too deep (54). Postgres
+// has rolled it back then. No error of the connection, of the server's state or of time is one: it would be the same
+// for each row, and what became of the statement may be unknown.
+func valueRefused(err error) bool {
+	failed, ok := errors.AsType[*pgconn.PgError](err)
+	if !ok || len(failed.Code) < 2 {
+		return false
+	}
+	class := failed.Code[:2]
+	return class == "22" || class == "23" || class == "54"
+}
+
+// storable makes a text from outside, such as a provider's reply, one that Postgres takes: valid UTF-8 without U+0000.
+// What it can't keep it shows as U+FFFD. What producers send is not changed, but refused: see [intake.ErrUnstorable].
+func storable(text string) string {
+	if utf8.ValidString(text) && strings.IndexByte(text, 0) < 0 {
+		return text
+	}
+	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
+}
