@@ -57,6 +57,12 @@ type Settings struct {
 	Basis notification.Basis
 }
 
+// TooLate tells whether one that could go since a moment would wait for a slot for longer than max_defer. What bypasses
+// never does. It has to agree with the Lua function decide_first.
+func (s Settings) TooLate(p notification.Priority, since, slot time.Time) bool {
+	return s.MaxDefer > 0 && !p.AtLeast(s.BypassFrom) && slot.Sub(since) > s.MaxDefer
+}
+
 // Config is what the agendas of a deployment need to know.
 type Config struct {
 	// Direct is the client behind the one that [New] is given, for requests to each server of a cluster by itself.

@@ -3,6 +3,7 @@ package agenda
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,7 +22,11 @@ type State struct {
 
 	ID         string
 	Payload    string
+	Priority   notification.Priority
 	AcceptedAt time.Time
+	// WaitsSince is from when max_defer counts: the last of its acceptance, its send_at and the end of the back-off
+	// after its latest failure.
+	WaitsSince time.Time
 	Status     notification.Status
 	// Attempts is how often its delivery was tried, Deferrals how often it was deferred.
 	Attempts, Deferrals int
@@ -160,11 +165,14 @@ func (s *Agendas) parse(id string, partition int, fields map[string]string) *Sta
 		}
 		return time.Time{}
 	}
+	accepted := time.UnixMicro(int64(integer("v")) + arrivalEpoch)
 	return &State{
 		ID:         id,
 		Backlog:    dispatch.Backlog{Partition: partition, UserID: fields["u"], Category: fields["c"]},
 		Payload:    fields["b"],
-		AcceptedAt: time.UnixMicro(int64(integer("v")) + arrivalEpoch),
+		Priority:   notification.Priority(integer("p")),
+		AcceptedAt: accepted,
+		WaitsSince: slices.MaxFunc([]time.Time{accepted, at("t"), at("n")}, time.Time.Compare),
 		Status:     statuses[fields["s"]],
 		Attempts:   integer("g") - integer("o"),
 		Deferrals:  integer("d"),

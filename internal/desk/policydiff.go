@@ -146,9 +146,9 @@ func (d *differ) one(ctx context.Context, of *tally, b *agenda.Sampled, id strin
 		return err
 	}
 	moved := &Moved{ID: id, Before: was.DeliverAt.UTC(), After: will.DeliverAt.UTC()}
-	limit := d.settings(b.UserID, b.Category).MaxDefer
+	tooLate := d.settings(b.UserID, b.Category).TooLate(will.Priority, will.WaitsSince, will.DeliverAt)
 	switch {
-	case will.DeliverAt.IsZero() || limit > 0 && will.DeliverAt.Sub(will.AcceptedAt) > limit:
+	case will.DeliverAt.IsZero() || tooLate:
 		of.ended += many
 	case was.DeliverAt.IsZero() || moved.by().Abs() <= diffTolerance:
 		of.same += many

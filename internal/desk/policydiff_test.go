@@ -2,10 +2,15 @@ package desk_test
 
 import (
 	"fmt"
+	"testing"
 	"time"
 
+	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/desk"
+	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/policy"
+	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
 func ExamplePolicyDiff() {
@@ -44,4 +49,88 @@ func ExamplePolicyDiff() {
 	// chat                 25000     24100         0       850        50
 	// chat: n7 would go at 2026-11-22T09:00:00.000Z instead of 2026-11-22T10:00:00.000Z
 	// Estimated from 400 of 1000 users, picked at random.
+}
+
+// max_defer counts from when something could go, also in a comparison: from its send_at, or from the end of its
+// back-off, however long ago it was accepted. What bypasses never waits too long.
+func TestADiffCountsMaxDeferFromWhenItCouldGo(t *testing.T) {
+	t.Parallel()
+	failed := dispatch.Outcome{Disposition: dispatch.Retry, Reason: "transient: 503", Failure: true}
+	hourly, halfDaily := rules(throttle.Rule{Max: 1, Per: time.Hour}), rules(throttle.Rule{Max: 1, Per: 12 * time.Hour})
+	for name, c := range map[string]struct {
+		sendAt   time.Duration // how long after its acceptance, 23 hours ago
+		attempts bool          // whether an attempt at it has just failed
+		after    agenda.Settings
+		want     desk.WaitingDiff
+	}{
+		"since its send_at": {
+			sendAt: 22 * time.Hour, after: agenda.Settings{Plan: halfDaily, MaxDefer: 24 * time.Hour},
+			want: desk.WaitingDiff{Later: 1},
+		},
+		"since a send_at too long ago": {
+			sendAt: 5 * time.Hour, after: agenda.Settings{Plan: halfDaily, MaxDefer: 24 * time.Hour},
+			want: desk.WaitingDiff{Ended: 1},
+		},
+		"since the end of its back-off": {
+			attempts: true, after: agenda.Settings{Plan: halfDaily, MaxDefer: 24 * time.Hour},
+			want: desk.WaitingDiff{Later: 1},
+		},
+		"since the end of its back-off, for too long": {
+			attempts: true, after: agenda.Settings{Plan: hourly, MaxDefer: 30 * time.Minute},
+			want: desk.WaitingDiff{Ended: 1},
+		},
+		"past all limits": {
+			sendAt: 22 * time.Hour,
+			after:  agenda.Settings{Plan: halfDaily, MaxDefer: time.Minute, BypassFrom: notification.PriorityLow},
+			want:   desk.WaitingDiff{Sooner: 1},
+		},
+		"since its acceptance": {
+			after: agenda.Settings{Plan: halfDaily, MaxDefer: 24 * time.Hour},
+			want:  desk.WaitingDiff{Ended: 1},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := onRedis(t)
+			if !c.attempts {
+				w.bring("slow", delivered)
+			}
+			w.acceptedAgo("slow", 23*time.Hour, c.sendAt)
+			if c.attempts {
+				w.settle(w.grant(), failed)
+			}
+			w.until("a deferral", nil, func() bool { return w.category(w.user("ada"), "slow").Deferred == 1 })
+			settings := func(string, string) agenda.Settings { return c.after }
+			after, err := agenda.New(w.client, agenda.Config{Partitions: partitions, Settings: settings, Apart: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			diff, err := desk.Diff(t.Context(), w.agendas, after, settings)
+			if err != nil || len(diff.Waiting) != 1 {
+				t.Fatalf("%+v, %v", diff, err)
+			}
+			got := diff.Waiting[0]
+			got.MostSooner, got.MostLater = nil, nil
+			c.want.Category, c.want.Waiting = "slow", 1
+			if got != c.want {
+				t.Errorf("it would be %+v, want %+v", got, c.want)
+			}
+		})
+	}
+}
+
+// acceptedAgo has a notification wait that was accepted so long ago, with a send_at so long after that; 0 for none.
+func (w *world) acceptedAgo(category string, ago, sendAfter time.Duration) {
+	w.Helper()
+	arrival := time.Now().Add(-ago)
+	e := agenda.Entry{
+		ID: "old", UserID: "ada", Category: category, Priority: notification.PriorityNormal, Arrival: arrival,
+		Payload: agenda.OnChannel(notification.ChannelLog),
+	}
+	if sendAfter > 0 {
+		e.SendAt = arrival.Add(sendAfter)
+	}
+	if _, err := w.agendas.Accept(w.Context(), w.agendas.PartitionOf(e.UserID), []agenda.Entry{e}); err != nil {
+		w.Fatal(err)
+	}
 }

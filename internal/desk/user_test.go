@@ -51,6 +51,11 @@ func TestTheCauseIsNamed(t *testing.T) {
 			bring: func(w *world) string { return w.bring("free", held) },
 		},
 		{
+			name: "RetryingLongerThanMaxDefer", category: "brief", state: desk.StateRetrying, moment: true,
+			words: []string{"an attempt failed (transient: 503), next attempt at "},
+			bring: func(w *world) string { return w.bring("brief", retry) },
+		},
+		{
 			name: "Deferred", category: "slow", state: desk.StateDeferred, moment: true,
 			words: []string{"deferred by limit 1/1h, goes out at "},
 			bring: func(w *world) string { return w.deferred("slow") },
@@ -282,6 +287,21 @@ func TestMaxDeferSaysWhichSlot(t *testing.T) {
 		w.wantWords("the notification", e.Standing, "expired: max_defer: its slot would be ",
 			", later than max_defer 1m")
 		w.wantWords("the user", w.user("ada").Standing, n.ID+", expired: max_defer (its slot would be ")
+	})
+}
+
+// The wait for a provider counts for max_defer, other than the back-off after a failure.
+func TestAHoldLongerThanMaxDeferExpires(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		e := w.explain(w.bring("brief", dispatch.Outcome{
+			Disposition: dispatch.Retry, Reason: "throttled: provider_budget", Untried: true, Refund: true,
+			RetryAfter: time.Hour,
+		}))
+		w.wantWords("the notification", e.Standing, "its slot would be ", ", later than max_defer 1m: it expires")
+		if e.Status != notification.StatusRetrying || e.DeliverAt != nil {
+			t.Errorf("explained as %+v", e)
+		}
 	})
 }
 

@@ -114,12 +114,8 @@ func (s *situation) tooLate(v *notification.View) string {
 	if !v.ExpiresAt.IsZero() && v.DeliverAt.After(v.ExpiresAt) {
 		return fmt.Sprintf("expires at %s, before it could go out at %s", moment(v.ExpiresAt), moment(v.DeliverAt))
 	}
-	settings, since := s.policy.Settings(s.userID, v.Category), v.CreatedAt
-	if v.SendAt.After(since) {
-		since = v.SendAt
-	}
-	bypasses := v.Priority <= settings.BypassFrom
-	if settings.MaxDefer > 0 && v.DeliverAt.Sub(since) > settings.MaxDefer && !bypasses {
+	settings := s.policy.Settings(s.userID, v.Category)
+	if settings.TooLate(v.Priority, v.WaitsSince, v.DeliverAt) {
 		return fmt.Sprintf("its slot would be %s, later than max_defer %s: it expires", moment(v.DeliverAt),
 			timespan.Text(settings.MaxDefer))
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	goredis "github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
@@ -65,6 +66,7 @@ type world struct {
 	fleet       func() (desk.Fleet, error)
 	cancelledBy map[string]string
 	agendas     *agenda.Agendas
+	client      *goredis.Client // nil on Postgres
 
 	made, rounds int
 	held         []heldWakeup
@@ -137,7 +139,7 @@ func onRedis(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.store, w.control = redis.New(client, agendas), control.NewRedis(client)
+	w.store, w.control, w.client = redis.New(client, agendas), control.NewRedis(client), client
 	w.open(agendas)
 	return w
 }

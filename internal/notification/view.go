@@ -20,6 +20,9 @@ type View struct {
 	// Held is true when it waits for its provider, without an attempt: a budget is used up, a breaker is open, or its
 	// channel is paused.
 	Held bool
+	// WaitsSince is from when max_defer counts while it waits: the last of its acceptance, its send_at and the end of
+	// the back-off after its latest failure.
+	WaitsSince time.Time
 	// DeliverAt is when it is expected to go out, while it waits; zero when it does not wait.
 	DeliverAt time.Time
 	// Ahead is how many of its user's are delivered before it while it waits for a slot: by priority, then arrival,

@@ -4,8 +4,11 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/throttle"
 	"github.com/pacer-notify/pacer/internal/timespan"
 )
 
@@ -65,7 +68,7 @@ func (p *Policy) limitsOf(name string) string {
 	}
 	var said []string
 	for _, rule := range c.Plan.Rules {
-		said = append(said, rule.String())
+		said = append(said, saidOf(rule))
 	}
 	if len(said) == 0 {
 		said = append(said, "no limit")
@@ -80,4 +83,29 @@ func (p *Policy) limitsOf(name string) string {
 		said = append(said, "in quiet hours "+c.Quiet.String())
 	}
 	return strings.Join(append(said, "max_defer "+timespan.Text(c.MaxDefer)), ", ")
+}
+
+// saidOf says everything that a rule holds. The name of a rule is too little: those of named caps and of periods say
+// nothing of how many may go, so that no change of it would show.
+func saidOf(r throttle.Rule) string {
+	text := r.String()
+	switch most := strconv.Itoa(r.Max) + "/" + r.Window(); {
+	case r.Kind == throttle.KindNamed:
+		text += " " + most
+	case r.Kind == throttle.KindLimit && r.Period > 0:
+		text = "limit " + most
+	}
+	if r.Channels != "" {
+		text += " on " + r.Channels
+	}
+	if r.Reserve == (throttle.Reserve{}) {
+		return text
+	}
+	text += " with reserve"
+	for i, kept := range r.Reserve {
+		if kept > 0 {
+			text += " " + notification.Priority(i+1).String() + " " + strconv.Itoa(int(kept))
+		}
+	}
+	return text
 }

@@ -61,6 +61,8 @@ func scanRow(r pgx.CollectableRow) (row, error) {
 	v.SendAt, v.ExpiresAt, v.notBefore, v.endedAt = moment(sendAt), moment(expiresAt), moment(notBefore),
 		moment(endedAt)
 	v.Data, v.Override = text(data), text(override)
+	// What waits for its provider has waited for longer, which only Redis knows.
+	v.WaitsSince = slices.MaxFunc([]time.Time{v.CreatedAt, v.SendAt, v.notBefore}, time.Time.Compare)
 	if status == "waiting" {
 		v.Status = notification.StatusQueued
 		if v.SendAt.After(time.Now()) {
@@ -113,7 +115,7 @@ func (r *Store) place(ctx context.Context, v *row) {
 	}
 	v.Status, v.DeliverAt, v.Ahead = state.Status, state.DeliverAt, state.Ahead
 	if v.Status.Waiting() {
-		v.Basis = state.Basis
+		v.Basis, v.WaitsSince = state.Basis, state.WaitsSince
 	}
 	if state.Reason != "" && state.Reason != v.Reason {
 		v.Reason, v.Detail = state.Reason, state.Detail
