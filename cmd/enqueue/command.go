@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -140,7 +139,10 @@ func (c *command) input(with streams) (io.ReadCloser, int64, error) {
 			return nil, 0, refuseUsage("--print-ids", "goes with --file: the id of a single notification is always written")
 		}
 		lines, err := c.lines()
-		return io.NopCloser(bytes.NewReader(lines)), int64(len(lines)), err
+		if err != nil {
+			return nil, 0, err
+		}
+		return io.NopCloser(lines), lines.size(), nil
 	}
 	if c.Notification != (notificationFlags{}) || c.Count != 1 {
 		return nil, 0, refuseUsage("--file", "goes without the flags of a single notification and without --count")
@@ -163,7 +165,7 @@ func (c *command) input(with streams) (io.ReadCloser, int64, error) {
 }
 
 // lines makes the notification of the flags, as often as it is wanted.
-func (c *command) lines() ([]byte, error) {
+func (c *command) lines() (*repeated, error) {
 	n := c.Notification
 	if n.User == "" {
 		return nil, refuseUsage("--user", "is required, or --file")
@@ -179,7 +181,7 @@ func (c *command) lines() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode the notification: %w", err)
 	}
-	return bytes.Repeat(append(line, '\n'), c.Count), nil
+	return &repeated{line: append(line, '\n'), left: c.Count}, nil
 }
 
 // fields are the notification as the API takes it.
