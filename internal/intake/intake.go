@@ -56,7 +56,7 @@ type Result struct {
 var (
 	ErrKeyReused = errors.New("idempotency_key: was used for another notification; repeat that one unchanged, or use " +
 		"another key")
-	ErrInProgress = errors.New("a notification with this idempotency key is just being accepted; try again shortly")
+	ErrInProgress = errors.New("a notification with this idempotency key is being accepted right now; try again shortly")
 )
 
 // ErrFull says that a batch was refused because the store has no room for more. Nothing of it was accepted.
