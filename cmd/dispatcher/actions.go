@@ -23,7 +23,7 @@ import (
 // operator is what actions need besides: who acts, and whether he is sure.
 type operator struct {
 	opsClient
-	Yes bool `name:"yes" short:"y" env:"-" help:"Do not ask once more."`
+	Yes bool `name:"yes" short:"y" env:"-" help:"Do not ask for confirmation."`
 }
 
 // errNotSure is what an action ends with that was not confirmed.
@@ -86,12 +86,12 @@ type subject struct {
 type pauseCommand struct {
 	operator
 	subject
-	Why string `name:"why" env:"-" placeholder:"TEXT" help:"For the audit log, and for whoever finds it paused."`
+	Why string `name:"why" env:"-" placeholder:"TEXT" help:"The reason, for the audit log and for whoever finds it paused."`
 }
 
 // Run pauses a channel, category or partition.
 func (c *pauseCommand) Run(ctx context.Context, to streams) error {
-	question := fmt.Sprintf("Pause %s %s? What belongs to it waits until it is resumed.", c.Kind, c.Name)
+	question := fmt.Sprintf("Pause %s %s? Its notifications wait until it is resumed.", c.Kind, c.Name)
 	return c.act(ctx, to, question, ops.Action{Action: "pause", Kind: control.Kind(c.Kind), Name: c.Name, Why: c.Why})
 }
 
@@ -110,8 +110,8 @@ func (c *resumeCommand) Run(ctx context.Context, to streams) error {
 type some struct {
 	ID string `arg:"" optional:"" help:"Id of one notification."`
 	filter
-	Why    string `name:"why" env:"-" placeholder:"TEXT" help:"For the audit log, where a filter selects them."`
-	DryRun bool   `name:"dry-run" env:"-" help:"Only count those that the filter selects."`
+	Why    string `name:"why" env:"-" placeholder:"TEXT" help:"The reason, for the audit log; only with a filter."`
+	DryRun bool   `name:"dry-run" env:"-" help:"Change nothing; only count what the filter selects."`
 }
 
 // errWhich is what an action ends with that says neither which notification nor which ones.
@@ -126,7 +126,7 @@ func (s *some) Validate() error {
 	case s.ID == "" && !filtered:
 		return errWhich
 	case s.ID != "" && (filtered || s.DryRun):
-		return &settings.UsageError{Setting: "ID", Message: "is one notification: it goes with no filter and no --dry-run"}
+		return &settings.UsageError{Setting: "ID", Message: "is a single notification, which can't be combined with a filter or --dry-run"}
 	}
 	return nil
 }
@@ -162,7 +162,7 @@ func (c *retryCommand) Run(ctx context.Context, to streams) error {
 type moveCommand struct {
 	operator
 	some
-	ToChannel string `name:"to-channel" env:"-" required:"" placeholder:"NAME" help:"The channel over which they go on, to the user's devices there."`
+	ToChannel string `name:"to-channel" env:"-" required:"" placeholder:"NAME" help:"The channel to move to; notifications go to the user's devices there."`
 }
 
 // Run has notifications go on over another channel.
@@ -170,6 +170,6 @@ func (c *moveCommand) Run(ctx context.Context, to streams) error {
 	if c.ID == "" {
 		return c.changeMany(ctx, to, &c.some, desk.BulkOrder{Action: desk.ActionMove, Channel: c.ToChannel})
 	}
-	return c.act(ctx, to, fmt.Sprintf("Have notification %s go on over the channel %s?", c.ID, c.ToChannel),
+	return c.act(ctx, to, fmt.Sprintf("Move notification %s to the channel %s?", c.ID, c.ToChannel),
 		ops.Action{Action: desk.ActionMove, ID: c.ID, Channel: c.ToChannel})
 }

@@ -60,9 +60,9 @@ func (c *bounceCommand) Run(ctx context.Context, to streams) error {
 		return err
 	case status == http.StatusBadRequest, status == http.StatusRequestEntityTooLarge,
 		status == http.StatusUnprocessableEntity:
-		return exitError{exDataErr, refused("pacer refuses the message", status, reply)}
+		return exitError{exDataErr, refused("pacer refused the message", status, reply)}
 	}
-	return exitError{exTempFail, fmt.Errorf("pacer at %s responds with status %d: %s", c.Server, status,
+	return exitError{exTempFail, fmt.Errorf("pacer at %s responded with status %d: %s", c.Server, status,
 		strings.TrimSpace(string(reply)))}
 }
 

@@ -117,7 +117,7 @@ func (o *operator) follow(ctx context.Context, to streams, job *desk.BulkJob) er
 		return err
 	}
 	if job.Refused > 0 {
-		return fmt.Errorf("%d could not be %s; the latest reasons stand above", job.Refused, bulkVerbs[job.Action][1])
+		return fmt.Errorf("%d could not be %s; the latest reasons are above", job.Refused, bulkVerbs[job.Action][1])
 	}
 	return nil
 }
@@ -126,7 +126,7 @@ func (o *operator) follow(ctx context.Context, to streams, job *desk.BulkJob) er
 func progress(job *desk.BulkJob) string {
 	line := fmt.Sprintf("%d of %d %s", job.Done, job.Count, bulkVerbs[job.Action][1])
 	if job.Skipped > 0 {
-		line += fmt.Sprintf(", %d skipped: no longer one of these, or done before", job.Skipped)
+		line += fmt.Sprintf(", %d skipped: no longer matching, or done before", job.Skipped)
 	}
 	if job.Refused > 0 {
 		line += fmt.Sprintf(", %d refused", job.Refused)
@@ -137,7 +137,7 @@ func progress(job *desk.BulkJob) string {
 type jobsCommand struct {
 	operator
 	Stop string `name:"stop" env:"-" placeholder:"ID" help:"End this job early. What it has changed stays changed."`
-	JSON bool   `name:"json" env:"-" help:"As JSON, for programs."`
+	JSON bool   `name:"json" env:"-" help:"Print JSON, for programs."`
 }
 
 // Run lists the jobs, or stops one.

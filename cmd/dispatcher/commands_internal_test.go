@@ -33,7 +33,7 @@ type served struct {
 }
 
 // listens finds the addresses in what a process logs.
-var listens = regexp.MustCompile(`the (API listens|ops pages listen)" url=(http://\S+)`)
+var listens = regexp.MustCompile(`the (API is|ops pages are) listening" url=(http://\S+)`)
 
 // started is a log that says when both listeners have been named.
 type started struct {
@@ -238,10 +238,10 @@ func TestListRefuses(t *testing.T) {
 		args []string
 		says string
 	}{
-		"Status":   {args: []string{"--status", "faild"}, says: `"faild" is no status: there are cancelled, `},
+		"Status":   {args: []string{"--status", "faild"}, says: `unknown status "faild": use one of cancelled, `},
 		"Nearest":  {args: []string{"--status", "faild"}, says: "(did you mean failed?)"},
-		"Category": {args: []string{"--category", "chta"}, says: "there are chat, default (did you mean chat?)"},
-		"Channel":  {args: []string{"--channel", "webhok"}, says: "there are log, webhook (did you mean webhook?)"},
+		"Category": {args: []string{"--category", "chta"}, says: "use one of chat, default (did you mean chat?)"},
+		"Channel":  {args: []string{"--channel", "webhok"}, says: "use one of log, webhook (did you mean webhook?)"},
 		"Since":    {args: []string{"--since", "yesterday"}, says: `such as 2h; is "yesterday"`},
 		"Until":    {args: []string{"--since", "1h", "--until", "2h"}, says: "until: must be later than since"},
 		"Limit":    {args: []string{"--limit", "0"}, says: `must be a number from 1 to 1000, is "0"`},
@@ -266,11 +266,11 @@ func TestJobsAndMove(t *testing.T) {
 	d := waitingFor(t)
 	d.want(d.command("jobs"), 0, "", "There are no jobs")
 	d.want(d.command("jobs", "--stop", "job-1"), 1, "", `there is no job "job-1"; dispatcher jobs and GET /bulk list`)
-	d.want(d.command("move", "--user", "ada"), 2, "", "dispatcher move needs --to-channel: The channel over which")
+	d.want(d.command("move", "--user", "ada"), 2, "", "dispatcher move needs --to-channel: The channel to move to")
 	d.want(d.command("move", "--to-channel", "log"), 2, "", "ID or a filter is required")
 	d.want(d.command("move", "--user", "ben", "--status", "failed", "--to-channel", "lgo"), 2, "",
-		"there are log, webhook (did you mean log?)")
-	d.want(d.command("move", "chat-1", "--to-channel", "log", "--yes"), 1, "", "chat-1 goes over the channel log already")
+		"use one of log, webhook (did you mean log?)")
+	d.want(d.command("move", "chat-1", "--to-channel", "log", "--yes"), 1, "", "chat-1 already goes over the channel log")
 	d.want(d.command("move", "chat-9", "--to-channel", "log", "--yes"), 1, "", `no such notification: "chat-9" was never`)
 	d.want(d.command("move", "--user", "ben", "--status", "failed", "--to-channel", "log", "--dry-run"), 0,
 		"1 notification would be moved: status=failed", "")
@@ -288,7 +288,7 @@ func TestJobsAndMove(t *testing.T) {
 	if got := d.command("jobs", "--json"); json.Unmarshal([]byte(got.out), &jobs) != nil || len(jobs) != 1 || jobs[0].Done != 1 {
 		t.Errorf("for programs they are %+v", got)
 	}
-	d.want(d.command("jobs", "--stop", jobs[0].ID), 1, "", jobs[0].ID+" is done already")
+	d.want(d.command("jobs", "--stop", jobs[0].ID), 1, "", jobs[0].ID+" is already done")
 }
 
 // The history has a line for each hour and their sum, and says so when there is nothing.
@@ -312,7 +312,7 @@ func TestHistory(t *testing.T) {
 		t.Errorf("for programs it is %+v", got)
 	}
 	d.want(d.command("history", "--category", "chta"), 2, "",
-		`category: "chta" is no category: there are chat, default (did you mean chat?)`)
+		`category: unknown category "chta": use one of chat, default (did you mean chat?)`)
 	d.want(d.command("history", "--since", "99d"), 2, "", "since: may be at most 30d ago")
 	d.want(d.command("history", "--since", "monday"), 2, "", `is "monday"`)
 }
@@ -355,6 +355,6 @@ func TestExplainShowsAttemptsAndContents(t *testing.T) {
 	}
 	d.want(d.command("explain", "chat-1", "--json", "--contents"), 0, `"title": "secret 1"`, "")
 	d.want(d.command("explain", "chat-9"), 1, "",
-		`explain chat-9: no such notification: "chat-9" was never accepted, or has ended longer ago than it is kept`)
+		`explain chat-9: no such notification: "chat-9" was never accepted, or ended so long ago that it is no longer kept`)
 	d.want(d.command("explain", "ada"), 1, "", "ada is a user, not a notification: use dispatcher user ada")
 }

@@ -12,9 +12,9 @@ import (
 
 // migrateCommand works on the schema in Postgres.
 type migrateCommand struct {
-	Up     migrateUpCommand     `cmd:"" help:"Bring the schema to the version of this program. Safe when many start at once."`
-	Down   migrateDownCommand   `cmd:"" help:"Take the latest migration back, with the data that only it has room for."`
-	Status migrateStatusCommand `cmd:"" help:"Show which migrations the database has."`
+	Up     migrateUpCommand     `cmd:"" help:"Migrate the schema to the version of this program. Safe to run from several processes at once."`
+	Down   migrateDownCommand   `cmd:"" help:"Revert the latest migration. Data that only it has room for is lost."`
+	Status migrateStatusCommand `cmd:"" help:"Show which migrations have been applied."`
 }
 
 type (
@@ -114,8 +114,8 @@ func verify(ctx context.Context, resolved *settings.Resolved, to streams) error 
 		return err
 	}
 	if differences > 0 {
-		return fmt.Errorf("Redis and Postgres differ in %d places: run it again; if they still differ, run dispatcher rebuild", differences) //nolint:staticcheck // a name
+		return fmt.Errorf("Redis and Postgres differ in %d places: verify again; if they still differ, run dispatcher rebuild", differences) //nolint:staticcheck // a name
 	}
-	_, err = fmt.Fprintln(to.out, "Redis is what Postgres says")
+	_, err = fmt.Fprintln(to.out, "Redis matches Postgres")
 	return err
 }

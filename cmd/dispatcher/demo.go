@@ -16,7 +16,7 @@ import (
 
 type demoCommand struct {
 	settings.Server
-	Open bool `name:"open" env:"-" default:"true" negatable:"" help:"Open the dashboard in the browser, where a terminal and a display are. Default: ${default}."`
+	Open bool `name:"open" env:"-" default:"true" negatable:"" help:"Open the dashboard in a browser, if there is a terminal and a display. Default: ${default}."`
 }
 
 // Run serves on the embedded default and plays sample traffic until SIGTERM or SIGINT.

@@ -26,7 +26,7 @@ func TestDemoShowsANightThatEnds(t *testing.T) {
 		t.Fatalf("what the night held did not come:\n%s", text)
 	}
 	night, morning, found := strings.Cut(text, "it is morning")
-	if !found || strings.Contains(night, seen.until) || !strings.Contains(night, "8 held until the morning") {
+	if !found || strings.Contains(night, seen.until) || !strings.Contains(night, "8 held until morning") {
 		t.Errorf("it says\n%s\nit is morning%s", night, morning)
 	}
 }

@@ -24,7 +24,7 @@ import (
 type explainCommand struct {
 	opsClient
 	ID       string `arg:"" help:"Id of the notification."`
-	Contents bool   `name:"contents" env:"-" help:"Also show what it says, to those who may act: on a loopback address, or with the ops token."`
+	Contents bool   `name:"contents" env:"-" help:"Also show its contents. Allowed on a loopback address, or with the ops token."`
 	JSON     bool   `help:"Print JSON, with times in UTC."`
 }
 

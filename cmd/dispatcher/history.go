@@ -14,9 +14,9 @@ import (
 
 type historyCommand struct {
 	opsClient
-	Category string `name:"category" env:"-" placeholder:"NAME" help:"Only this category. Default: all, each hour in a line."`
-	Since    string `name:"since" env:"-" default:"24h" placeholder:"TIME" help:"From this time (RFC 3339), or so long ago, at most 30d. Default: ${default}."`
-	JSON     bool   `name:"json" env:"-" help:"As JSON, for programs: by hour and category."`
+	Category string `name:"category" env:"-" placeholder:"NAME" help:"Only this category. Default: all categories, one line per hour."`
+	Since    string `name:"since" env:"-" default:"24h" placeholder:"TIME" help:"From this time (RFC 3339), or from this long ago, at most 30d. Default: ${default}."`
+	JSON     bool   `name:"json" env:"-" help:"Print JSON, for programs: by hour and category."`
 }
 
 // Run shows what happened, by hour.

@@ -11,7 +11,7 @@ import (
 // importCommand brings a deployment's store from Redis to Postgres.
 type importCommand struct {
 	settings.Server
-	Decline bool `help:"Bring nothing: the first dispatcher drops what Redis keeps."`
+	Decline bool `help:"Import nothing: the first dispatcher that starts with DATABASE_URL drops what Redis keeps."`
 }
 
 // Run imports, or declines to.
@@ -25,7 +25,7 @@ func (c *importCommand) Run(ctx context.Context, to streams) error {
 		if err := deployment.DeclineImport(ctx, resolved, log); err != nil {
 			return err
 		}
-		_, err = fmt.Fprintln(to.out, "declined: the first dispatcher with DATABASE_URL drops what Redis keeps")
+		_, err = fmt.Fprintln(to.out, "declined: the first dispatcher that starts with DATABASE_URL will drop what Redis keeps")
 		return err
 	}
 	done, err := deployment.Import(ctx, resolved, log)

@@ -18,11 +18,11 @@ type filter struct {
 	Status   []string `name:"status" env:"-" placeholder:"STATUS,..." help:"Those with one of these statuses, such as failed,expired."`
 	Category string   `name:"category" env:"-" placeholder:"NAME" help:"Those of this category."`
 	Channel  string   `name:"channel" env:"-" placeholder:"NAME" help:"Those of this channel."`
-	Reason   string   `name:"reason" env:"-" placeholder:"TEXT" help:"Those whose reason begins so, such as permanent."`
+	Reason   string   `name:"reason" env:"-" placeholder:"TEXT" help:"Those whose reason begins with this, such as permanent."`
 	Host     string   `name:"host" env:"-" placeholder:"NAME" help:"Those whose target is on this host."`
-	Since    string   `name:"since" env:"-" placeholder:"TIME" help:"Those accepted at this time (RFC 3339) or later, or at most so long ago, such as 2h."`
-	Until    string   `name:"until" env:"-" placeholder:"TIME" help:"Those accepted before this time, or longer ago."`
-	Text     string   `name:"text" env:"-" placeholder:"TEXT" help:"Those with this in title or body, in any case, or whose id begins so."`
+	Since    string   `name:"since" env:"-" placeholder:"TIME" help:"Those accepted at this time (RFC 3339) or later, or at most this long ago, such as 2h."`
+	Until    string   `name:"until" env:"-" placeholder:"TIME" help:"Those accepted before this time, or longer ago than this, such as 1h."`
+	Text     string   `name:"text" env:"-" placeholder:"TEXT" help:"Those with this text in title or body, ignoring case, or whose id begins with it."`
 }
 
 // query is the filter as the ops pages read it.
@@ -43,8 +43,8 @@ type listCommand struct {
 	opsClient
 	filter
 	Limit  int    `name:"limit" env:"-" default:"50" placeholder:"N" help:"How many to list, at most 1000. Default: ${default}."`
-	Cursor string `name:"cursor" env:"-" placeholder:"CURSOR" help:"Go on where a list ended."`
-	JSON   bool   `name:"json" env:"-" help:"As JSON, for programs."`
+	Cursor string `name:"cursor" env:"-" placeholder:"CURSOR" help:"Continue where the previous list ended."`
+	JSON   bool   `name:"json" env:"-" help:"Print JSON, for programs."`
 }
 
 // Run lists notifications.

@@ -19,31 +19,31 @@ import (
 // commandLine is every command of the program.
 type commandLine struct {
 	Serve       serveCommand        `cmd:"" default:"withargs" help:"Run workers, HTTP API and ops pages until SIGTERM (the default command)."`
-	Demo        demoCommand         `cmd:"" help:"Serve on the embedded default with sample traffic and a receiver: see throttled delivery at once."`
-	Migrate     migrateCommand      `cmd:"" help:"Work on the schema in Postgres."`
-	Import      importCommand       `cmd:"" help:"Bring what a deployment without DATABASE_URL keeps in Redis to Postgres, before its first start with it."`
-	Rebuild     rebuildCommand      `cmd:"" help:"Build the state in Redis again from Postgres, or compare the two."`
+	Demo        demoCommand         `cmd:"" help:"Show throttled delivery at once: serve on the embedded default, with sample traffic and a receiver."`
+	Migrate     migrateCommand      `cmd:"" help:"Migrate the schema in Postgres."`
+	Import      importCommand       `cmd:"" help:"Copy what a deployment without DATABASE_URL keeps in Redis to Postgres, before its first start with DATABASE_URL."`
+	Rebuild     rebuildCommand      `cmd:"" help:"Rebuild the state in Redis from Postgres, or compare the two."`
 	Policy      policyCommand       `cmd:"" help:"Work with policy files."`
 	Explain     explainCommand      `cmd:"" help:"Show the timeline of a notification, and why it waits."`
 	User        userCommand         `cmd:"" help:"Show a user's windows, what fills them, what waits, and when it goes out."`
 	List        listCommand         `cmd:"" help:"List notifications by user, status, category, channel, reason, host, time or text."`
 	Channels    channelsCommand     `cmd:"" help:"List the channels, and whether their providers respond."`
-	SendTest    sendTestCommand     `cmd:"" help:"Send one notification over a channel, past queue and throttle, and show the provider's response."`
+	SendTest    sendTestCommand     `cmd:"" help:"Send one notification over a channel, bypassing queue and throttle, and show the provider's response."`
 	VAPID       vapidCommand        `cmd:"" name:"vapid" help:"Make the key pair with which browsers subscribe to Web Push."`
-	Bounce      bounceCommand       `cmd:"" help:"Hand the e-mail on standard input, which came back, to the API; for a mail server's pipe."`
-	Receive     receiveCommand      `cmd:"" help:"Be a webhook target for trials: print what arrives, verify signatures, fail or be slow when told to."`
+	Bounce      bounceCommand       `cmd:"" help:"Pass an e-mail that came back, read from standard input, to the API; for use as a mail server's pipe."`
+	Receive     receiveCommand      `cmd:"" help:"Run a webhook target for trials: print what arrives, verify signatures, and fail or be slow on request."`
 	Top         topCommand          `cmd:"" help:"Show the deployment's figures in the terminal, live."`
 	Stats       statsCommand        `cmd:"" help:"Show the deployment's figures once."`
 	History     historyCommand      `cmd:"" help:"Show what was accepted, delivered, deferred, failed and expired, by hour, for up to 30 days."`
-	Pause       pauseCommand        `cmd:"" help:"Pause a channel, category or partition: what belongs to it waits."`
+	Pause       pauseCommand        `cmd:"" help:"Pause a channel, category or partition: its notifications wait."`
 	Resume      resumeCommand       `cmd:"" help:"Resume what is paused."`
 	Cancel      cancelCommand       `cmd:"" help:"Cancel a notification that waits, or all that a filter selects."`
-	Retry       retryCommand        `cmd:"" help:"Send a notification again that has failed or expired, or all that a filter selects."`
-	Move        moveCommand         `cmd:"" help:"Have a notification go on over another channel, or all that a filter selects."`
+	Retry       retryCommand        `cmd:"" help:"Send a failed or expired notification again, or all that a filter selects."`
+	Move        moveCommand         `cmd:"" help:"Move a notification to another channel, or all that a filter selects."`
 	Jobs        jobsCommand         `cmd:"" help:"List the jobs that retry, cancel or move many notifications, or stop one."`
-	Healthcheck healthcheckCommand  `cmd:"" help:"Exit 0 when the local process can take work."`
-	Completion  settings.Completion `cmd:"" help:"Write what bash, zsh or fish needs to complete these commands: source <(dispatcher completion bash)"`
-	Man         manCommand          `cmd:"" help:"Write the manual page."`
+	Healthcheck healthcheckCommand  `cmd:"" help:"Exit 0 if the local process can take work."`
+	Completion  settings.Completion `cmd:"" help:"Print the completion script for bash, zsh or fish. Load it with: source <(dispatcher completion bash)"`
+	Man         manCommand          `cmd:"" help:"Print the manual page."`
 	Version     versionCommand      `cmd:"" help:"Show version, commit and Go version, and the version of the time zones."`
 }
 

@@ -29,7 +29,7 @@ const (
 )
 
 // errNotReachable is what every command says that finds no process to ask.
-var errNotReachable = errors.New("is it running, with the ops role, and is --ops-listen its address?")
+var errNotReachable = errors.New("is it running with the ops role, and is --ops-listen its address?")
 
 // get reads a page.
 func (c *opsClient) get(ctx context.Context, path string) (status int, body []byte, err error) {
@@ -62,7 +62,7 @@ func (c *opsClient) ask(ctx context.Context, method, path string, header http.He
 	}
 	defer response.Body.Close()
 	if target := response.Header.Get("Location"); response.StatusCode/100 == 3 && target != "" {
-		return 0, nil, fmt.Errorf("the server at %s redirects to %s: give --ops-listen the address behind it", to.URL,
+		return 0, nil, fmt.Errorf("the server at %s redirects to %s: set --ops-listen to the address it redirects to", to.URL,
 			target)
 	}
 	reply, err = io.ReadAll(io.LimitReader(response.Body, maxOpsReply))

@@ -12,7 +12,7 @@ import (
 
 type policyShowCommand struct {
 	opsClient
-	JSON bool `name:"json" env:"-" help:"As JSON, for programs."`
+	JSON bool `name:"json" env:"-" help:"Print JSON, for programs."`
 }
 
 // Run prints the policy in force as YAML, with what the processes have in force in comments before it.
@@ -51,7 +51,7 @@ func (c *policyShowCommand) Run(ctx context.Context, to streams) error {
 // describePolicy writes which policy a process has in force, as a comment of YAML.
 func describePolicy(to *strings.Builder, process string, p *ops.Policy) {
 	if p == nil {
-		fmt.Fprintf(to, "# %sdoes not tell its policy: it is of an older version\n", process)
+		fmt.Fprintf(to, "# %sdoes not report its policy: it runs an older version\n", process)
 		return
 	}
 	fmt.Fprintf(to, "# %sversion %s, from %s, loaded %s\n", process, p.Version, p.File, clock(p.LoadedAt))

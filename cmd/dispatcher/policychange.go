@@ -19,7 +19,7 @@ import (
 type policyDiffCommand struct {
 	operator
 	File string `arg:"" help:"Policy file to compare with the policy in force." type:"path"`
-	JSON bool   `name:"json" env:"-" help:"As JSON, for programs."`
+	JSON bool   `name:"json" env:"-" help:"Print JSON, for programs."`
 }
 
 // Run shows what a policy would change. It changes nothing.
@@ -59,14 +59,14 @@ func (o *operator) diff(ctx context.Context, p *policy.Policy) (*desk.PolicyDiff
 type policyApplyCommand struct {
 	operator
 	File string        `arg:"" help:"Policy file to put in force." type:"path"`
-	Wait time.Duration `name:"wait" env:"-" default:"30s" placeholder:"DURATION" help:"How long to wait for every process to have it. Default: ${default}."`
+	Wait time.Duration `name:"wait" env:"-" default:"30s" placeholder:"DURATION" help:"How long to wait until every process has the policy. Default: ${default}."`
 }
 
 // applyPoll is how often the processes are asked which policy they have.
 const applyPoll = 300 * time.Millisecond
 
 // errNotEverywhere is the short end of a longer output.
-var errNotEverywhere = errors.New("not every process has the policy; put it into their files too, dispatcher policy show names them")
+var errNotEverywhere = errors.New("not every process has the policy; put it into the files of the others, too: dispatcher policy show names them")
 
 // Run puts a policy into the file that the processes watch, and waits until all of them have it.
 func (c *policyApplyCommand) Run(ctx context.Context, to streams) error {
@@ -122,8 +122,7 @@ func replaceWatched(in *ops.PolicyInForce, text string) error {
 	}
 	target, err := filepath.EvalSymlinks(in.File)
 	if err != nil {
-		return fmt.Errorf("the policy file of the dispatcher is not on this host: %w; run this on the dispatcher's host, or change "+
-			"the file there as you always do", err)
+		return fmt.Errorf("the policy file of the dispatcher is not on this host: %w; run this on the dispatcher's host, or change the file there as you usually do", err)
 	}
 	known, err := os.ReadFile(target)
 	if err != nil {
@@ -198,12 +197,12 @@ func (c *policyApplyCommand) await(ctx context.Context, to streams, version stri
 // missing names the processes that have another version.
 func (*policyApplyCommand) missing(to streams, in *ops.PolicyInForce, version string) error {
 	if len(in.Processes) == 0 {
-		_, _ = fmt.Fprintln(to.err, "no process is listed on Redis, so nobody knows which policy they have; check whether Redis is full")
+		_, _ = fmt.Fprintln(to.err, "no process is listed on Redis, so it is unknown which policy they have; check whether Redis is full")
 	}
 	for _, p := range in.Processes {
 		switch {
 		case p.Policy == nil:
-			_, _ = fmt.Fprintf(to.err, "%s does not tell its policy: it is of an older version\n", p.ID) // nowhere else to tell
+			_, _ = fmt.Fprintf(to.err, "%s does not report its policy: it runs an older version\n", p.ID) // nowhere else to tell
 		case p.Policy.Version != version:
 			_, _ = fmt.Fprintf(to.err, "%s has version %s, from %s\n", p.ID, p.Policy.Version, p.Policy.File) // likewise
 		}

@@ -18,10 +18,10 @@ import (
 
 // receiveCommand is a webhook target for trials.
 type receiveCommand struct {
-	Listen string        `name:"listen" env:"-" default:"127.0.0.1:9099" placeholder:"HOST:PORT" help:"Where to receive. Default: ${default}."`
+	Listen string        `name:"listen" env:"-" default:"127.0.0.1:9099" placeholder:"HOST:PORT" help:"Address to listen on. Default: ${default}."`
 	Secret string        `name:"secret" env:"PACER_WEBHOOK_SECRET" placeholder:"SECRET" json:"-" help:"Verify signatures with this Standard Webhooks secret, whsec_... or file:PATH; several with commas."`
 	Fail   string        `name:"fail" env:"-" placeholder:"STATUS[:N|:P%]" help:"Fail with this status: every request (503), the first N (503:3) or a share (503:20%)."`
-	Slow   time.Duration `name:"slow" env:"-" placeholder:"DURATION" help:"Take so long for each response, such as 2s."`
+	Slow   time.Duration `name:"slow" env:"-" placeholder:"DURATION" help:"Wait this long before each response, such as 2s."`
 	JSON   bool          `name:"json" env:"-" help:"Write one JSON object for each arrival, for programs."`
 }
 

@@ -75,7 +75,7 @@ func reloadOnHangup(ctx context.Context, process *app.App, log *slog.Logger) (st
 		defer close(done)
 		for range hangups {
 			if err := process.ReloadPolicy(); err != nil {
-				log.ErrorContext(ctx, "policy file refused; the policy in force stays", "error", err)
+				log.ErrorContext(ctx, "policy file refused; keeping the policy in force", "error", err)
 			} else {
 				log.InfoContext(ctx, "policy reloaded")
 			}
@@ -103,10 +103,10 @@ func isTerminal(w io.Writer) bool {
 }
 
 type policyCommand struct {
-	Show  policyShowCommand  `cmd:"" help:"Print the policy in force of a running deployment, and which process has another one."`
-	Check policyCheckCommand `cmd:"" help:"Validate a policy file: every fault with its line; exit 1 when there is one."`
-	Diff  policyDiffCommand  `cmd:"" help:"Show what a policy file would change for what waits, and change nothing."`
-	Apply policyApplyCommand `cmd:"" help:"Put a policy file in force: replace the one that the processes watch, and wait until all have it."`
+	Show  policyShowCommand  `cmd:"" help:"Print the policy in force in a running deployment, and which processes have another one."`
+	Check policyCheckCommand `cmd:"" help:"Validate a policy file: print every fault with its line; exit 1 when there are any."`
+	Diff  policyDiffCommand  `cmd:"" help:"Show what a policy file would change for waiting notifications, without changing anything."`
+	Apply policyApplyCommand `cmd:"" help:"Put a policy file in force: replace the file that the processes watch, and wait until all of them have it."`
 }
 
 type policyCheckCommand struct {

@@ -11,13 +11,13 @@ import (
 )
 
 type vapidCommand struct {
-	Generate vapidGenerateCommand `cmd:"" help:"Make a key pair, once for a deployment: a new one ends all subscriptions."`
-	Public   vapidPublicCommand   `cmd:"" help:"Print the public key of a private one."`
+	Generate vapidGenerateCommand `cmd:"" help:"Make a key pair, once per deployment: a new one invalidates all subscriptions."`
+	Public   vapidPublicCommand   `cmd:"" help:"Print the public key that belongs to a private key."`
 }
 
 type vapidGenerateCommand struct {
 	Out  string `name:"out" env:"-" placeholder:"FILE" help:"Write the private key into this new file, for --webpush-key=file:FILE, and print only the public one."`
-	JSON bool   `name:"json" env:"-" help:"As JSON, for programs."`
+	JSON bool   `name:"json" env:"-" help:"Print JSON, for programs."`
 }
 
 // Run makes a key pair and prints it.
@@ -47,7 +47,7 @@ func (c *vapidGenerateCommand) Run(to streams) error {
 func writeNew(path, text string) error {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, os.ErrExist) {
-		return fmt.Errorf("%s exists and stays as it is, since a new key ends all subscriptions: name another file", path)
+		return fmt.Errorf("%s exists and was not changed, because a new key invalidates all subscriptions: name another file", path)
 	}
 	if err != nil {
 		return fmt.Errorf("write the private key: %w", err)

@@ -26,7 +26,7 @@ func TestVAPID(t *testing.T) {
 	if public.code != 0 || !strings.HasSuffix(kept.out, "\n"+public.out) {
 		t.Errorf("code %d, the public key is %q, and was %q: %s", public.code, public.out, kept.out, public.err)
 	}
-	if again := ask(t, "vapid", "generate", "--out", file); again.code != 1 || !strings.Contains(again.err, "stays as it is") {
+	if again := ask(t, "vapid", "generate", "--out", file); again.code != 1 || !strings.Contains(again.err, "was not changed") {
 		t.Errorf("a second time: code %d, said %q", again.code, again.err)
 	}
 	if after, err := os.ReadFile(file); err != nil || string(after) != string(private) {

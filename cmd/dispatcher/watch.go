@@ -36,7 +36,7 @@ func (c *opsClient) snapshot(ctx context.Context) (*ops.Snapshot, []byte, error)
 
 type statsCommand struct {
 	opsClient
-	JSON bool `name:"json" env:"-" help:"As JSON, for programs."`
+	JSON bool `name:"json" env:"-" help:"Print JSON, for programs."`
 }
 
 // Run shows the deployment's figures once.
@@ -54,7 +54,7 @@ func (c *statsCommand) Run(ctx context.Context, to streams) error {
 
 type topCommand struct {
 	opsClient
-	Interval time.Duration `name:"interval" env:"-" default:"1s" placeholder:"DURATION" help:"How often. Default: ${default}."`
+	Interval time.Duration `name:"interval" env:"-" default:"1s" placeholder:"DURATION" help:"How often to refresh. Default: ${default}."`
 }
 
 // clearScreen goes to the top left corner and empties the screen from there.
@@ -130,7 +130,7 @@ func showSnapshot(to io.Writer, s *ops.Snapshot) error {
 		line("paused", "%s %s %s", p.Kind, p.Name, strings.TrimPrefix(pausedBy(&p), "paused "))
 	}
 	if r := s.Retime; r != nil {
-		line("policy", "%d of %s decided again by %s", r.Done, count(r.Users, "user", "users"), r.Version)
+		line("policy", "%d of %s rescheduled under %s", r.Done, count(r.Users, "user", "users"), r.Version)
 	}
 	showProcesses(line, s)
 	_, err := io.WriteString(to, text.String())
@@ -174,7 +174,7 @@ func showHeld(line lines, f *stats.Forecast) {
 	second := func(t time.Time) string { return strings.TrimSuffix(clock(t.Truncate(time.Second)), ".000") }
 	for _, held := range f.Reasons {
 		if held.First.IsZero() {
-			line("held", "%s%d by %s: nobody knows until when", about, held.Count, held.Reason)
+			line("held", "%s%d by %s: for an unknown time", about, held.Count, held.Reason)
 			continue
 		}
 		line("held", "%s%d by %s: the first until %s, the last until %s", about, held.Count, held.Reason,

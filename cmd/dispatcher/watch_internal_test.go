@@ -81,7 +81,8 @@ func TestThePolicyInForceIsShown(t *testing.T) {
 	day := dayHere(t, "2026-03-14T15:09:26Z")
 	for _, want := range []string{
 		"# version aaaa, from policy.yaml, loaded " + day, "# b-1: version bbbb, from /etc/policy.yaml",
-		"# b-1: the file is refused since " + day, "#   policy.yaml:3:5: is missing", "# c-1: does not tell its policy",
+		"# b-1: the file is refused since " + day, "#   policy.yaml:3:5: is missing",
+		"# c-1: does not report its policy",
 		"# in force on 1 of 3 processes\nversion: 1\ncategories:\n  default: {min_gap: 1s}\n",
 	} {
 		if got.code != 0 || !strings.Contains(got.out, want) {

@@ -28,10 +28,10 @@ type command struct {
 
 	Notification notificationFlags `embed:"" group:"Notification"`
 
-	Count          int    `name:"count" env:"-" default:"1" placeholder:"N" help:"Send so many of it. Default: ${default}."`
-	IdempotencyKey string `name:"idempotency-key" env:"-" placeholder:"KEY" help:"Send it once, however often this is run; the n-th of many has KEY:n."`
+	Count          int    `name:"count" env:"-" default:"1" placeholder:"N" help:"How many copies to send. Default: ${default}."`
+	IdempotencyKey string `name:"idempotency-key" env:"-" placeholder:"KEY" help:"Accept it only once, however often this is run; with --count, the n-th has KEY:n."`
 	File           string `name:"file" short:"f" env:"-" placeholder:"FILE" help:"Send many: one JSON object a line, from a file or - for standard input."`
-	Promise        bool   `name:"promise" env:"-" help:"Write when each will be delivered behind its id; what could only expire is refused."`
+	Promise        bool   `name:"promise" env:"-" help:"After each id, print when it will be delivered; a notification that could only expire is refused."`
 	PrintIDs       bool   `name:"print-ids" env:"-" help:"With --file, write the id of each accepted notification to standard output."`
 
 	Partitions int              `name:"partitions" default:"16" hidden:"" help:"Partitions of a deployment that has not started yet."`
@@ -41,21 +41,21 @@ type command struct {
 
 // notificationFlags are the fields of one notification.
 type notificationFlags struct {
-	User        string `name:"user" env:"-" placeholder:"ID" help:"Whom it is for."`
+	User        string `name:"user" env:"-" placeholder:"ID" help:"User to notify."`
 	Category    string `name:"category" env:"-" help:"Category of the policy. Default: default."`
-	Channel     string `name:"channel" env:"-" predictor:"channels" help:"How it is sent: any channel that the deployment has. Default: webhook."`
-	To          string `name:"to" env:"-" placeholder:"TARGET" help:"Where it is sent, as the channel wants it: a device token, subscription, address or URL. Without it, to the user's devices."`
+	Channel     string `name:"channel" env:"-" predictor:"channels" help:"Channel to send it over: any that the deployment has. Default: webhook."`
+	To          string `name:"to" env:"-" placeholder:"TARGET" help:"Target, in the form that the channel needs: a device token, subscription, address or URL. Default: the user's devices."`
 	Title       string `name:"title" env:"-" placeholder:"TEXT" help:"Title."`
 	Body        string `name:"body" env:"-" placeholder:"TEXT" help:"Body."`
 	Data        string `name:"data" env:"-" placeholder:"JSON" help:"A JSON object."`
-	Override    string `name:"override" env:"-" placeholder:"JSON" help:"What the channel's own format has besides, laid over the message. Needs --channel."`
-	Template    string `name:"template" env:"-" placeholder:"NAME" help:"Takes the contents from a template, filled with --data."`
+	Override    string `name:"override" env:"-" placeholder:"JSON" help:"JSON object in the channel's own format, laid over the message. Needs --channel."`
+	Template    string `name:"template" env:"-" placeholder:"NAME" help:"Template that makes the contents, filled with --data."`
 	Locale      string `name:"locale" env:"-" placeholder:"TAG" help:"Language of the template, such as de-AT."`
 	Priority    string `name:"priority" env:"-" predictor:"priorities" help:"critical, high, normal or low. Default: normal."`
-	SendAt      string `name:"send-at" env:"-" placeholder:"TIME" help:"Not before, RFC 3339."`
-	ExpiresAt   string `name:"expires-at" env:"-" placeholder:"TIME" help:"Not after, RFC 3339."`
-	MaxWait     string `name:"max-wait" env:"-" placeholder:"DURATION" help:"Refuse it when it could not go within this time, such as 30s."`
-	CollapseKey string `name:"collapse-key" env:"-" placeholder:"KEY" help:"Replaces one that waits with the same key."`
+	SendAt      string `name:"send-at" env:"-" placeholder:"TIME" help:"Do not send before this time (RFC 3339)."`
+	ExpiresAt   string `name:"expires-at" env:"-" placeholder:"TIME" help:"Do not send after this time (RFC 3339)."`
+	MaxWait     string `name:"max-wait" env:"-" placeholder:"DURATION" help:"Refuse it if it can't go within this time, such as 30s."`
+	CollapseKey string `name:"collapse-key" env:"-" placeholder:"KEY" help:"Replace a waiting notification with the same key."`
 }
 
 // errSomeRefused is the outcome when some lines went in and others did not; each was reported already.
@@ -136,7 +136,7 @@ func (c *complaints) add(where, why string) {
 func (c *command) input(with streams) (io.ReadCloser, int64, error) {
 	if c.File == "" {
 		if c.PrintIDs {
-			return nil, 0, refuseUsage("--print-ids", "goes with --file: the id of a single notification is always written")
+			return nil, 0, refuseUsage("--print-ids", "is only for --file: the id of a single notification is always printed")
 		}
 		lines, err := c.lines()
 		if err != nil {
@@ -145,7 +145,7 @@ func (c *command) input(with streams) (io.ReadCloser, int64, error) {
 		return io.NopCloser(lines), lines.size(), nil
 	}
 	if c.Notification != (notificationFlags{}) || c.Count != 1 {
-		return nil, 0, refuseUsage("--file", "goes without the flags of a single notification and without --count")
+		return nil, 0, refuseUsage("--file", "can't be combined with the flags of a single notification or with --count")
 	}
 	if c.File == "-" {
 		return io.NopCloser(with.in), -1, nil

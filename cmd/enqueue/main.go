@@ -50,19 +50,18 @@ func run(ctx context.Context, args []string, with streams) int {
 }
 
 // description is what --help begins with.
-const description = "Hand notifications to pacer. With REDIS_URL it writes to the queue itself, else it talks to --server. " +
-	"The ids go to standard output, all else to standard error. " +
-	"source <(enqueue completion bash) completes this command line; zsh and fish work too."
+const description = "Hand notifications to pacer. With REDIS_URL, enqueue writes to the queue itself; otherwise it calls the API at --server. Ids go to standard output, everything else to standard error. " +
+	"For command-line completion: source <(enqueue completion bash); zsh and fish work too."
 
 // completionLine is the command line of enqueue completion SHELL. It is apart, since enqueue takes no other command.
 type completionLine struct {
-	Completion settings.Completion `cmd:"" help:"Write what bash, zsh or fish needs to complete the command line."`
+	Completion settings.Completion `cmd:"" help:"Print the completion script for bash, zsh or fish."`
 }
 
 func execute(ctx context.Context, args []string, with streams) error {
 	var command command
 	options := []kong.Option{kong.Writers(with.out, with.err), kong.Vars{
-		"version": version.Current().String(), "without_redis_url": "none, it talks to --server",
+		"version": version.Current().String(), "without_redis_url": "none, it calls the API at --server",
 	}}
 	parser, err := settings.NewParser(&command, "enqueue", description, options...)
 	if err != nil {

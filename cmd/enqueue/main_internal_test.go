@@ -248,7 +248,7 @@ func TestToken(t *testing.T) {
 func TestNothingReachable(t *testing.T) {
 	t.Parallel()
 	code, out, errs := ask(t, "", "--user", "ada", "--server", "http://127.0.0.1:1")
-	if code != exitUsage || out != "" || !strings.HasPrefix(errs, "enqueue: nothing listens at http://127.0.0.1:1 (") ||
+	if code != exitUsage || out != "" || !strings.HasPrefix(errs, "enqueue: nothing is listening at http://127.0.0.1:1 (") ||
 		!strings.Contains(errs, "start a dispatcher there") || strings.Count(errs, "\n") != 1 {
 		t.Errorf("code %d, said %q, %q", code, out, errs)
 	}

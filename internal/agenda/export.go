@@ -123,7 +123,7 @@ func (s *Agendas) Move(ctx context.Context) error {
 
 // ErrMoved says that the store of a deployment is no longer Redis. This process needs the DATABASE_URL that the others
 // have.
-var ErrMoved = errors.New("the store of this deployment has moved to Postgres: give this process its DATABASE_URL")
+var ErrMoved = errors.New("the store of this deployment has moved to Postgres: set DATABASE_URL for this process, too")
 
 // moved returns ErrMoved for the error with which scripts say so.
 func moved(err error) error {

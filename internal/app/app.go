@@ -243,7 +243,7 @@ func (a *App) Run(ctx context.Context) error {
 	case <-ctx.Done():
 	case failure = <-a.failed:
 	}
-	a.log.InfoContext(ctx, "this process drains: it finishes what it delivers, then stops",
+	a.log.InfoContext(ctx, "this process is draining: it finishes the deliveries in flight, then stops",
 		"in_flight", a.dispatcher.Undone(), "at_most", a.cfg.DrainTimeout.String())
 	err := a.Stop(ctx)
 	a.log.InfoContext(ctx, "this process has stopped")

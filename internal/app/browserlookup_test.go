@@ -155,7 +155,7 @@ func TestContentsInABrowserNeedTheToken(t *testing.T) {
 	b := openTab(t, "http://"+process.OpsAddr()+"/?q="+url.QueryEscape(id))
 	b.Await("document.querySelector('#found-body .attempts')?.rows.length === 2")
 	text := eval[string](b, "document.querySelector('#found-body').innerText")
-	if !strings.Contains(text, "Not shown: this needs the token of --ops-token.") || strings.Contains(text, "4711") {
+	if !strings.Contains(text, "Not shown: this needs the ops token (--ops-token, PACER_OPS_TOKEN).") || strings.Contains(text, "4711") {
 		t.Errorf("without the token it shows %s", text)
 	}
 	b.TabTo("#found-body .part > button")

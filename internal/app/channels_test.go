@@ -237,7 +237,7 @@ func TestCredentialsNeverShow(t *testing.T) {
 	secrets.swap(map[string]string{"token": "tk_canaryfile2"})
 	d.awaitLog("the new value is in force", 1)
 	secrets.swap(map[string]string{"token": ""})
-	d.awaitLog("the value in force stays", 1)
+	d.awaitLog("keeping the value in force", 1)
 	subscription := `{"endpoint":"` + echo.URL + `/push","keys":{"p256dh":"BNcRdreALRFXTkOOUHK1EtK2wtaz5Ry4YfYCA_0QTpQtUbVlUls0VJXg7A8u-Ts1XbjhazAkj7I99e8QcYP7DkM","auth":"tBHItJI5svbpez7KI4CCXg"}}`
 	var ids []string
 	for channel, to := range map[string]string{

@@ -244,7 +244,7 @@ func (d *fleet) late() map[string]bool {
 	return late
 }
 
-var lateGrant = regexp.MustCompile(`msg="a grant came too late and is returned" notification_id=(\S+)`)
+var lateGrant = regexp.MustCompile(`msg="a grant arrived too late to be used; returning it" notification_id=(\S+)`)
 
 // call makes a request to the first process's API and decodes the response into v, if any.
 func (d *fleet) call(method, path string, body []byte, header http.Header, v any) int {

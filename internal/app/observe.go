@@ -63,10 +63,10 @@ func (a *App) logStart(ctx context.Context) {
 	log := a.log
 	log.InfoContext(ctx, "this process has started", "id", a.announcer.ID(), "roles", strings.Join(a.roles(), ","))
 	if a.api != nil {
-		log.InfoContext(ctx, "the API listens", "url", "http://"+a.api.addr())
+		log.InfoContext(ctx, "the API is listening", "url", "http://"+a.api.addr())
 	}
 	if a.ops != nil {
-		log.InfoContext(ctx, "the ops pages listen", "url", "http://"+a.ops.addr())
+		log.InfoContext(ctx, "the ops pages are listening", "url", "http://"+a.ops.addr())
 	}
 	log.InfoContext(ctx, "this policy is in force", "file", a.policy.Name(), "version",
 		a.policy.Current().Version(), "categories", len(a.policy.Current().Categories))

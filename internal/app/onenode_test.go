@@ -78,7 +78,7 @@ func TestOneNodeIsAlone(t *testing.T) {
 	process, err := app.New(context.Background(), d.oneNodeSettings(), slog.New(slog.DiscardHandler))
 	if refusal, ok := errors.AsType[*refusal.Error](err); !ok || process != nil {
 		t.Fatalf("a second process: %v, want a refusal", err)
-	} else if want := "another process without REDIS_URL works on this database: give all of them the same REDIS_URL"; refusal.Reason != want {
+	} else if want := "another process without REDIS_URL is using this database: set the same REDIS_URL for all processes"; refusal.Reason != want {
 		t.Errorf("%q, want %q", refusal.Reason, want)
 	}
 }
@@ -103,7 +103,7 @@ func TestOneNodeEndsWhenAnotherHasItsDatabase(t *testing.T) {
 	}
 	err = process.Run(t.Context())
 	if refusal, ok := errors.AsType[*refusal.Error](err); !ok ||
-		!strings.HasPrefix(refusal.Reason, "another process without REDIS_URL has taken this database over") {
+		!strings.HasPrefix(refusal.Reason, "another process without REDIS_URL took this database over") {
 		t.Errorf("it ends with %v, want a refusal", err)
 	}
 }

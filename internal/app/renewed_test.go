@@ -155,7 +155,7 @@ func TestTokensAreRotated(t *testing.T) {
 	}
 	secrets.swap(map[string]string{"api": "canary-two", "ops": ""})
 	d.awaitLog("the new value is in force", 3)
-	d.awaitLog("the value in force stays", 1)
+	d.awaitLog("keeping the value in force", 1)
 	if api("canary-one") != http.StatusUnauthorized || api("canary-two") != http.StatusOK ||
 		ops("canary-ops2") == http.StatusUnauthorized {
 		t.Error("want the new token of the API alone, and the one that the ops pages had")

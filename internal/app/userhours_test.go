@@ -104,7 +104,7 @@ func TestBadHoursAreRefusedWithTheirField(t *testing.T) {
 			d := newDeployment(t, where, crowdPolicy+required, 1)
 			d.put(`{"time_zone": "Asia/Kathmandu", "quiet_hours": {"off": true}}`)
 			for _, c := range []struct{ name, body, want string }{
-				{name: "Zone", body: `{"time_zone": "Middle/Earth"}`, want: `time_zone "Middle/Earth" is no time zone`},
+				{name: "Zone", body: `{"time_zone": "Middle/Earth"}`, want: `time_zone "Middle/Earth" is not a time zone`},
 				{name: "Offset", body: `{"time_zone": "+02:00"}`, want: `time_zone "+02:00" is an offset`},
 				{
 					name: "Window", body: `{"quiet_hours": {"window": "dya"}}`,
@@ -121,7 +121,7 @@ func TestBadHoursAreRefusedWithTheirField(t *testing.T) {
 				},
 				{
 					name: "Date", body: `{"quiet_hours": {"dates": ["2026-02-30"]}}`,
-					want: `quiet_hours dates[0]: "2026-02-30" is no date`,
+					want: `quiet_hours dates[0]: "2026-02-30" is not a date`,
 				},
 				{
 					name: "TooMany", body: `{"quiet_hours": {"closed": [` + strings.Repeat(hour+",", 16) + hour + `]}}`,

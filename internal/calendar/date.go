@@ -18,7 +18,7 @@ type Date struct {
 func ParseDate(text string) (Date, error) {
 	t, err := time.Parse(time.DateOnly, text)
 	if err != nil {
-		return Date{}, fmt.Errorf("%q is no date: write one that exists, as in 2026-12-24", text)
+		return Date{}, fmt.Errorf("%q is not a date: write one that exists, such as 2026-12-24", text)
 	}
 	return dateOf(t), nil
 }

@@ -34,7 +34,7 @@ func ParseClock(text string) (Clock, error) {
 			return Clock(hour*60 + minute), nil
 		}
 	}
-	return 0, fmt.Errorf("%q is no time of day: write it from 00:00 to 24:00, as in 08:00", text)
+	return 0, fmt.Errorf("%q is not a time of day: write one from 00:00 to 24:00, such as 08:00", text)
 }
 
 // String writes 08:00.
@@ -63,7 +63,7 @@ func ParseDay(text string) (time.Weekday, error) {
 	if day := slices.Index(weekdays, text); day >= 0 {
 		return time.Weekday(day), nil
 	}
-	return 0, fmt.Errorf("%q is no weekday: use %s", text, strings.Join(weekdays[1:], ", ")+" or "+weekdays[0])
+	return 0, fmt.Errorf("%q is not a weekday: use %s", text, strings.Join(weekdays[1:], ", ")+" or "+weekdays[0])
 }
 
 // ParseDays reads a weekday, or several in a row: mon, or mon-fri.
@@ -128,11 +128,11 @@ func (w Window) Validate() error {
 	ranges := slices.Concat(w.Closed, w.Open)
 	switch {
 	case len(w.Closed) > 0 && len(w.Open) > 0:
-		faults = append(faults, errors.New("has closed and open ranges: keep one of both"))
+		faults = append(faults, errors.New("has both closed and open ranges: keep only one kind"))
 	case len(ranges) == 0 && len(w.Dates) == 0:
-		faults = append(faults, errors.New("has no range: name when it is closed, or when it is open"))
+		faults = append(faults, errors.New("has no range: say when it is closed, or when it is open"))
 	case len(ranges) > MaxRanges:
-		faults = append(faults, fmt.Errorf("has %d ranges, may have %d", len(ranges), MaxRanges))
+		faults = append(faults, fmt.Errorf("has %d ranges, may have at most %d", len(ranges), MaxRanges))
 	}
 	for _, r := range ranges {
 		if r.From == r.To || r.From == minutesOfDay {

@@ -14,10 +14,10 @@ func ParseZone(name string) (*time.Location, error) {
 	case err == nil && name != "" && name != "Local" && !isOffset(name):
 		return zone, nil
 	case isOffset(name):
-		return nil, fmt.Errorf("%q is an offset, which knows no daylight saving time: name a zone such as Europe/Vienna",
+		return nil, fmt.Errorf("%q is an offset, which has no daylight saving time: use a zone such as Europe/Vienna",
 			name)
 	}
-	return nil, fmt.Errorf("%q is no time zone: name one of the IANA database, such as Europe/Vienna", name)
+	return nil, fmt.Errorf("%q is not a time zone: use one from the IANA database, such as Europe/Vienna", name)
 }
 
 // isOffset tells whether a name only says how far a clock is ahead, as +02:00, UTC+2 and Etc/GMT-2 do.

@@ -71,7 +71,7 @@ func (f *Follower) Run(ctx context.Context) {
 	defer ticker.Stop()
 	for {
 		if err := f.Refresh(ctx); err != nil && ctx.Err() == nil {
-			f.log.DebugContext(ctx, "look for what is paused", "error", err)
+			f.log.DebugContext(ctx, "could not check what is paused; retrying", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -123,7 +123,7 @@ func (f *Follower) reconcile(ctx context.Context, now *paused) {
 		return told
 	})
 	if err != nil && ctx.Err() == nil {
-		f.log.WarnContext(ctx, "could not reach the queues of some partitions; pauses there take effect at the next look",
+		f.log.WarnContext(ctx, "could not reach the queues of some partitions; pauses there take effect at the next check",
 			"error", err)
 	}
 	outside := maps.Clone(now.outside)

@@ -125,7 +125,7 @@ func (d *Demo) Run(ctx context.Context) error {
 		return err
 	}
 	if d.cfg.Policy != "" {
-		d.say("", "the policy is %s; edit it, and a change takes effect at once", d.cfg.Policy)
+		d.say("", "the policy is %s; edit it, and the change takes effect at once", d.cfg.Policy)
 	}
 	d.say("", "sample traffic begins; in another terminal: dispatcher user ada --ops-listen %s", d.cfg.Ops)
 	ctx, stop := context.WithCancelCause(ctx)

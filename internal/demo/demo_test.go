@@ -131,8 +131,8 @@ func TestANightThatEnds(t *testing.T) {
 	t.Cleanup(running.Wait) // the context of the test has ended by then
 	said.await(t, "the policy is /tmp/policy.yaml; edit it")
 	said.await(t, "it is night until ")
-	said.await(t, "news in the night; 8 held until the morning, in ")
-	said.await(t, "it is morning: the 8 that were held go out")
+	said.await(t, "news at night; 8 held until morning, in ")
+	said.await(t, "it is morning: the 8 held notifications go out")
 	held := fake.news()[0]
 	body, err := json.Marshal(map[string]string{
 		"id": "n", "user_id": held["user_id"], "category": held["category"], "title": held["title"],

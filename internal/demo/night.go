@@ -33,13 +33,13 @@ func (d *Demo) playNights(ctx context.Context) error {
 // playNight has news come in a night, evenly over what is left of it, and tells how they wait for its end.
 func (d *Demo) playNight(ctx context.Context, night Night) error {
 	left := time.Until(night.Ends)
-	d.say("night", "it is night until %s, for %.0f s: what comes of category %s is held; chat and security go on",
+	d.say("night", "it is night until %s, for %.0f s: notifications of category %s are held; chat and security still go out",
 		night.Ends.Local().Format(time.TimeOnly), left.Seconds(), newsCategory)
 	every := left / time.Duration(len(readers)+1)
 	for i, reader := range readers {
 		left := time.Until(night.Ends)
 		news := act{user: reader, category: newsCategory, count: 1, until: night.Ends}
-		news.what = fmt.Sprintf("news in the night; %d held until the morning, in %.0f s", i+1, left.Seconds())
+		news.what = fmt.Sprintf("news at night; %d held until morning, in %.0f s", i+1, left.Seconds())
 		if err := d.play(ctx, news); err != nil {
 			return err
 		}
@@ -50,7 +50,7 @@ func (d *Demo) playNight(ctx context.Context, night Night) error {
 	if !sleep(ctx, time.Until(night.Ends)) {
 		return nil
 	}
-	d.say("night", "it is morning: the %d that were held go out, each user's at a moment of their own, not all at once",
+	d.say("night", "it is morning: the %d held notifications go out, each user's at a different moment, not all at once",
 		len(readers))
 	if !sleep(ctx, time.Until(night.day())) {
 		return nil

@@ -51,7 +51,7 @@ func Policy(all []Night) string {
 func WritePolicy(all []Night) (path string, remove func() error, err error) {
 	folder, err := os.MkdirTemp("", "pacer-demo-")
 	if err != nil {
-		return "", nil, fmt.Errorf("make a folder for the demo's policy: %w; set TMPDIR to a folder that can be written to, "+
+		return "", nil, fmt.Errorf("make a folder for the demo's policy: %w; set TMPDIR to a writable folder, "+
 			"or name a policy file with --policy", err)
 	}
 	path = filepath.Join(folder, "policy.yaml")

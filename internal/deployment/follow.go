@@ -45,7 +45,7 @@ func (p *PublishedPolicy) Run(ctx context.Context) {
 			ticker.Next()
 		}
 		if err := p.Refresh(ctx); err != nil && ctx.Err() == nil {
-			p.log.DebugContext(ctx, "could not look for a changed policy; the known one holds until the next look",
+			p.log.DebugContext(ctx, "could not check for a changed policy; keeping the known one until the next check",
 				"error", err)
 		}
 	}
@@ -68,7 +68,7 @@ func (p *PublishedPolicy) Refresh(ctx context.Context) error {
 	next, err := parsePublished(text)
 	if err != nil {
 		p.refused = text
-		p.log.WarnContext(ctx, "the deployment's policy can't be read by this version; the policy in force stays",
+		p.log.WarnContext(ctx, "this version can't read the deployment's policy; keeping the policy in force",
 			"error", err)
 		return nil
 	}

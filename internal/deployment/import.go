@@ -66,7 +66,7 @@ func withUnimported(ctx context.Context, cfg *settings.Resolved, log *slog.Logge
 	case err != nil:
 		return err
 	case len(processes) > 0:
-		return refusal.New("process %s on %s is running: stop every dispatcher, and import some ten seconds later",
+		return refusal.New("process %s on %s is running: stop every dispatcher, wait ten seconds, and import again",
 			processes[0].ID, processes[0].Host)
 	}
 	switch err := d.Relay.CheckImported(ctx); {
@@ -127,7 +127,7 @@ func (d *Deployment) refuseOtherStore(ctx context.Context) error {
 	}
 	elsewhere, err := d.Agendas.Elsewhere(ctx)
 	if err == nil && elsewhere {
-		err = refusal.New("the deployment on Redis at %s keeps its store in Postgres: give this process its DATABASE_URL",
+		err = refusal.New("the deployment on Redis at %s has its store in Postgres: set DATABASE_URL for this process, too",
 			d.cfg.Settings.Redis)
 	}
 	return err

@@ -35,7 +35,7 @@ type wokenMarks struct{ client redis.UniversalClient }
 func (w wokenMarks) Woken(ctx context.Context) ([]int64, error) {
 	all, err := w.client.HGetAll(ctx, wokenKey).Result()
 	if err != nil {
-		return nil, fmt.Errorf("read whose changed preferences were followed: %w", err)
+		return nil, fmt.Errorf("read which preference changes have been applied: %w", err)
 	}
 	marks := make([]int64, len(all))
 	for part, mark := range all {
@@ -53,7 +53,7 @@ func (w wokenMarks) NoteWoken(ctx context.Context, marks []int64) error {
 		fields = append(fields, strconv.Itoa(part), strconv.FormatInt(mark, 10))
 	}
 	if err := w.client.HSet(ctx, wokenKey, fields...).Err(); err != nil {
-		return fmt.Errorf("note whose changed preferences were followed: %w", err)
+		return fmt.Errorf("note which preference changes have been applied: %w", err)
 	}
 	return nil
 }
@@ -111,7 +111,7 @@ func (u Users) ClearPreferences(ctx context.Context, userID string) error {
 // follow has this process know of a change at once. If that fails, it knows at the next look.
 func (u Users) follow(ctx context.Context) {
 	if err := u.deployment.Preferences.Refresh(ctx); err != nil {
-		u.deployment.cfg.Log.DebugContext(ctx, "could not look for changed preferences; those that are known hold until the next look",
+		u.deployment.cfg.Log.DebugContext(ctx, "could not check for changed preferences; using the known ones until the next check",
 			"error", err)
 	}
 }

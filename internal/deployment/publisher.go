@@ -62,13 +62,13 @@ func (p *Publisher) publishUntilDone(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case err == nil && failed:
-			p.log.InfoContext(ctx, "the policy is published; producers that write to the queue themselves go by it")
+			p.log.InfoContext(ctx, "published the policy; producers that write to the queue themselves now use it")
 			return
 		case err == nil:
 			return
 		case !failed:
 			p.log.WarnContext(ctx,
-				"could not publish the policy: producers that write to the queue themselves go by the old one; trying again",
+				"could not publish the policy; producers that write to the queue themselves still use the old one; retrying",
 				"error", err)
 		}
 		timer := time.NewTimer(pause)

@@ -17,13 +17,13 @@ func (d *Deployment) LogSetup(ctx context.Context) {
 			"Redis runs in this process and nothing survives a restart")
 	case settings.SetupRedis:
 		log.InfoContext(ctx, "the set-up of this deployment", "kind", cfg.Setup, "redis", cfg.Redis.String(), "means",
-			"all is as durable as Redis is configured")
+			"notifications are as durable as Redis is configured to be")
 	case settings.SetupDurable:
 		log.InfoContext(ctx, "the set-up of this deployment", "kind", cfg.Setup, "redis", cfg.Redis.String(),
-			"postgres", d.database(), "means", "Postgres keeps the store, and Redis can be lost whole")
+			"postgres", d.database(), "means", "Postgres is the store, and nothing is lost when Redis loses everything")
 	case settings.SetupDurableOneNode:
 		log.InfoContext(ctx, "the set-up of this deployment", "kind", cfg.Setup, "postgres", d.database(),
-			"means", "Postgres keeps the store, and Redis runs in this process, the only one of the deployment")
+			"means", "Postgres is the store, and Redis runs in this process, which must be the only one of the deployment")
 	}
 	if d.Pool != nil && storepostgres.ThroughPooler(d.Pool) {
 		log.InfoContext(ctx, "Postgres is behind a connection pooler", "means",

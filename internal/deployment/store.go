@@ -71,8 +71,7 @@ func (d *Deployment) refuseEarlierVersion(ctx context.Context) error {
 		return err
 	}
 	if earlier {
-		return refusal.New("this Redis holds notifications that an earlier version of pacer accepted and this one does not read: " +
-			"start that version again, accept nothing more, and wait until it has delivered what waits")
+		return refusal.New("this Redis holds notifications from an earlier version of pacer, which this version can't read: start the earlier version again, send it nothing new, and wait until it has delivered them")
 	}
 	return nil
 }

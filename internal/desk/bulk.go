@@ -203,7 +203,7 @@ func (m *Many) Job(ctx context.Context, id string) (*BulkJob, error) {
 func (m *Many) StopJob(ctx context.Context, id, by string) (*BulkJob, error) {
 	j, err := m.Control.ChangeJob(ctx, id, func(j *control.Job, _ time.Time) error {
 		if j.Status != control.JobRunning {
-			return refuse("%s is %s already", id, j.Status)
+			return refuse("%s is already %s", id, j.Status)
 		}
 		j.Stopping = true
 		return nil
@@ -222,7 +222,7 @@ func (m *Many) orderFilter(o *BulkOrder, now time.Time) (notification.Filter, er
 	}
 	query, err := url.ParseQuery(o.Filter)
 	if err != nil {
-		return notification.Filter{}, fault("filter", "is no query such as status=failed&category=chat: %v", err)
+		return notification.Filter{}, fault("filter", "is not a query such as status=failed&category=chat: %v", err)
 	}
 	names := m.Names()
 	allowed := map[string][]notification.Status{
@@ -235,7 +235,7 @@ func (m *Many) orderFilter(o *BulkOrder, now time.Time) (notification.Filter, er
 	case query.Has("limit") || query.Has("cursor"):
 		return notification.Filter{}, fault("filter", "must have no limit and no cursor: a job goes through all pages")
 	case o.Action != ActionMove && o.Channel != "":
-		return notification.Filter{}, fault("channel", "is for a move; the channel to select by is part of the filter")
+		return notification.Filter{}, fault("channel", "is only for a move; to select by channel, put channel= into the filter")
 	case o.Action == ActionMove:
 		if err := oneOf("channel", o.Channel, names.Channels); err != nil {
 			return notification.Filter{}, fault("channel", "%v", err)
@@ -315,13 +315,13 @@ func confirmed(o *BulkOrder, now time.Time) (int, error) {
 		at := time.Unix(seconds, 0)
 		if errors.Join(err, err2) == nil && confirmation(o, o.Filter, count, at) == o.Confirm {
 			if now.Sub(at) > confirmLife {
-				return 0, refuse("these were counted at %s, more than %s ago: count again", at.UTC().Format(time.RFC3339),
+				return 0, refuse("the count was made at %s, more than %s ago: count again", at.UTC().Format(time.RFC3339),
 					confirmLife)
 			}
 			return count, nil
 		}
 	}
-	return 0, refuse("the confirmation is not for this action and filter: count first, and give confirm and filter as they came")
+	return 0, refuse("the confirmation is for another action or filter: count first, then send back confirm and filter unchanged")
 }
 
 // join lists statuses in a sentence.

@@ -359,15 +359,15 @@ func TestOrdersAreChecked(t *testing.T) {
 	t.Parallel()
 	m := newDeployment(t).process("one", 0, false)
 	for want, o := range map[string]desk.BulkOrder{
-		`action: "rety" is no action: there are cancel, move, retry (did you mean retry?)`: {Action: "rety"},
-		"status: delivered can't be changed by cancel":                                     {Action: "cancel", Filter: "status=delivered"},
-		"status: queued can't be changed by retry":                                         {Action: "retry", Filter: "status=failed,queued"},
-		"usr: is no parameter of this call":                                                {Action: "cancel", Filter: "usr=ada"},
-		"filter: must have no limit and no cursor":                                         {Action: "cancel", Filter: "limit=5"},
-		`channel: "emial" is no channel: there are email, log, webhook (did you mean email?)`: {
+		`action: unknown action "rety": use one of cancel, move, retry (did you mean retry?)`: {Action: "rety"},
+		"status: delivered can't be changed by cancel":                                        {Action: "cancel", Filter: "status=delivered"},
+		"status: queued can't be changed by retry":                                            {Action: "retry", Filter: "status=failed,queued"},
+		"usr: is not a parameter of this call":                                                {Action: "cancel", Filter: "usr=ada"},
+		"filter: must have no limit and no cursor":                                            {Action: "cancel", Filter: "limit=5"},
+		`channel: unknown channel "emial": use one of email, log, webhook (did you mean email?)`: {
 			Action: "move", Channel: "emial",
 		},
-		"channel: is for a move": {Action: "cancel", Channel: "log"},
+		"channel: is only for a move": {Action: "cancel", Channel: "log"},
 	} {
 		_, err := m.CountBulk(t.Context(), o)
 		if len(notification.FieldErrors(err)) == 0 || !strings.Contains(err.Error(), want) {

@@ -41,7 +41,7 @@ func (m *Many) Run(ctx context.Context) {
 		for {
 			ran, err := m.RunJob(ctx)
 			if err != nil && ctx.Err() == nil {
-				m.Log.WarnContext(ctx, "a bulk job could not go on; trying again", "error", err)
+				m.Log.WarnContext(ctx, "a bulk job was interrupted; retrying", "error", err)
 			}
 			if err != nil || !ran {
 				break
@@ -217,7 +217,7 @@ func (m *Many) giveUp(ctx context.Context, j *control.Job, why error) (*control.
 		if !j.Stopping || j.Holder != m.Process || j.Status != control.JobRunning {
 			return errTaken
 		}
-		addFault(j, fmt.Sprintf("some of the last %d may have been changed: %v", len(j.Batch), why))
+		addFault(j, fmt.Sprintf("some of the last %d may have been changed before the job stopped: %v", len(j.Batch), why))
 		j.Batch = nil
 		endJob(j, control.JobCancelled, now)
 		return nil

@@ -90,7 +90,7 @@ func (m *Many) changeSeen(ctx context.Context, action string, view *notification
 	case action == ActionRetry:
 		return changed{}, refuse("%s is %s: only failed and expired ones can be sent again", id, view.Status)
 	case string(view.Channel) == channel:
-		return changed{}, refuse("%s goes over the channel %s already", id, channel)
+		return changed{}, refuse("%s already goes over the channel %s", id, channel)
 	case moved:
 		return m.finishMove(ctx, view, again(view, channel))
 	case slices.Contains(givenUp, view.Status):
@@ -100,7 +100,7 @@ func (m *Many) changeSeen(ctx context.Context, action string, view *notification
 }
 
 // errNoLonger says that a notification is not one of those any more that a job is for.
-var errNoLonger = &RefusalError{Reason: "it is no longer one of these"}
+var errNoLonger = &RefusalError{Reason: "it no longer matches the filter"}
 
 func refuse(format string, args ...any) error {
 	return &RefusalError{Reason: fmt.Sprintf(format, args...)}
@@ -145,10 +145,10 @@ func (m *Many) finishMove(ctx context.Context, view *notification.View,
 ) (changed, error) {
 	back := again(view, string(view.Channel))
 	goesBack := func(why any) error {
-		return &PartialError{fmt.Sprintf("%s goes on as %s over its old channel %s: %v", view.ID, back.ID, view.Channel, why)}
+		return &PartialError{fmt.Sprintf("%s was not moved; it goes on as %s over its old channel %s: %v", view.ID, back.ID, view.Channel, why)}
 	}
 	if _, err := m.Store.View(ctx, back.ID); err == nil {
-		return changed{}, goesBack("the other did not take it")
+		return changed{}, goesBack("the new channel did not take it")
 	} else if !errors.Is(err, notification.ErrNotFound) {
 		return changed{}, err
 	}
@@ -158,7 +158,7 @@ func (m *Many) finishMove(ctx context.Context, view *notification.View,
 	}
 	_, err := m.again(ctx, view, back)
 	if _, ok := errors.AsType[*RefusalError](err); ok {
-		return changed{}, &PartialError{fmt.Sprintf("%s is cancelled and does not go on: %v; over its old channel %s: %v",
+		return changed{}, &PartialError{fmt.Sprintf("%s is cancelled, and could not be moved: %v; nor could it go on over its old channel %s: %v",
 			view.ID, refused, view.Channel, err)}
 	}
 	if err != nil {
@@ -181,7 +181,7 @@ func (m *Many) refuseSuperseded(ctx context.Context, view *notification.View, ne
 	if _, err := m.Store.View(ctx, next); !errors.Is(err, notification.ErrNotFound) {
 		return err
 	}
-	return refuse("%s can't be sent again: a newer one with its collapse key was accepted", view.ID)
+	return refuse("%s can't be sent again: a newer notification with the same collapse key was accepted", view.ID)
 }
 
 // again accepts a notification in place of an earlier one.

@@ -209,7 +209,7 @@ func (d *Desk) ended(ctx context.Context, v *notification.View, e *Explanation) 
 		}
 		return e.Reason, nil
 	case notification.StatusReplaced:
-		return "replaced: a newer one with its collapse_key took its place", nil
+		return "replaced: a newer notification with the same collapse_key took its place", nil
 	case notification.StatusCancelled:
 		if e.Reason == notification.ReasonOptedOut {
 			return "cancelled: " + e.Reason, nil
@@ -218,7 +218,7 @@ func (d *Desk) ended(ctx context.Context, v *notification.View, e *Explanation) 
 			return d.moved(ctx, v, next)
 		}
 		by, err := d.cfg.CancelledBy(ctx, e.ID)
-		return "cancelled by " + cmp.Or(by, "its producer, or with others by an operator"), err
+		return "cancelled by " + cmp.Or(by, "its producer, or by an operator together with others"), err
 	default:
 	}
 	return undelivered(e), nil
@@ -229,8 +229,8 @@ func (d *Desk) ended(ctx context.Context, v *notification.View, e *Explanation) 
 func (d *Desk) moved(ctx context.Context, v *notification.View, next string) (string, error) {
 	back := successor(v, string(v.Channel))
 	for _, way := range []struct{ id, words string }{
-		{next, "cancelled to be moved to another channel: it goes on as " + next},
-		{back, "cancelled to be moved, but the other channel did not take it: it goes on as " + back + " over its old one"},
+		{next, "cancelled to move it to another channel, where it goes on as " + next},
+		{back, "cancelled to move it, but the other channel refused it: it goes on as " + back + " over its old channel"},
 	} {
 		_, err := d.cfg.Store.View(ctx, way.id)
 		if err == nil {
@@ -240,7 +240,7 @@ func (d *Desk) moved(ctx context.Context, v *notification.View, next string) (st
 			return "", err
 		}
 	}
-	return "cancelled to be moved to another channel; that it goes on as " + next + " is not known, or no longer", nil
+	return "cancelled to move it to another channel, but the new notification, " + next + ", is not known or no longer kept", nil
 }
 
 // undelivered says why a notification failed or expired.

@@ -36,20 +36,20 @@ func (f Fleet) clocks() string {
 	if f.ClockAhead.Abs() < clocksApart {
 		return ""
 	}
-	return fmt.Sprintf("the clocks of Redis and of a process are %s apart, so times are wrong",
+	return fmt.Sprintf("the clocks of Redis and of a process are %s apart, so times shown here are wrong",
 		timespan.Seconds(f.ClockAhead.Abs()))
 }
 
 // heldWords say what a notification waits for, by the reason that keeps it from its provider.
 var heldWords = map[string]string{
-	"breaker_open":    "its host is not called, because calls failed",
-	"channel_paused":  "its host is not called, because it refused the credentials or asked to slow down",
-	"provider_busy":   "as many calls to its host are under way as may be",
-	"category_busy":   "as many deliveries of its category are in flight as may be",
-	"channel_busy":    "as many deliveries over its channel are in flight as may be",
+	"breaker_open":    "its host is not called for now, because calls to it failed",
+	"channel_paused":  "its host is not called for now, because it refused the credentials or asked to slow down",
+	"provider_busy":   "its host has as many calls under way as it may have",
+	"category_busy":   "its category has as many deliveries in flight as it may have",
+	"channel_busy":    "its channel has as many deliveries in flight as it may have",
 	"provider_budget": "the limit of its channel is used up",
 	"target_budget":   "the limit of its target is used up",
-	"budget_unknown":  "Redis did not tell whether the limit of its channel has room",
+	"budget_unknown":  "Redis did not say whether the limit of its channel has room",
 }
 
 // whyHeld says why a notification waits for its provider.

@@ -47,8 +47,8 @@ func TestWhatProcessesReportIsNamed(t *testing.T) {
 		},
 		{
 			name: "AllBusy", fleet: desk.Fleet{Workers: 2, InFlight: 8, Concurrency: 8},
-			user:    "waits for a worker: all are busy, with 8 deliveries under way, as many as may be",
-			explain: "waits for a worker: all are busy, with 8 deliveries under way, as many as may be",
+			user:    "waits for a worker: all are busy, with 8 deliveries under way, the most they may have",
+			explain: "waits for a worker: all are busy, with 8 deliveries under way, the most they may have",
 		},
 		{
 			name: "RedisAway", fault: errors.New("away"), user: "Redis does not respond: nothing goes out until it does",
@@ -56,23 +56,23 @@ func TestWhatProcessesReportIsNamed(t *testing.T) {
 		},
 		{
 			name: "Clocks", fleet: desk.Fleet{Workers: 1, ClockAhead: -time.Hour},
-			user:    "the clocks of Redis and of a process are 1h apart, so times are wrong",
-			explain: "goes out now; the clocks of Redis and of a process are 1h apart, so times are wrong",
+			user:    "the clocks of Redis and of a process are 1h apart, so times shown here are wrong",
+			explain: "goes out now; the clocks of Redis and of a process are 1h apart, so times shown here are wrong",
 		},
 		{
 			name: "ItsHost", fleet: desk.Fleet{Workers: 1, Troubles: away}, bring: held("breaker_open"),
-			user:    "waits for its provider: target is not called (last reply 503); tried at ",
-			explain: "waits for its provider: target is not called (last reply 503); tried at ",
+			user:    "waits for its provider: target is not called (last reply 503); next try at ",
+			explain: "waits for its provider: target is not called (last reply 503); next try at ",
 		},
 		{
 			name: "TheOnlyProvider", fleet: desk.Fleet{Workers: 1, Troubles: away[:1]}, bring: held("channel_paused"),
-			user:    "waits for its provider: its host is not called, because it refused the credentials or asked to slow down",
-			explain: "waits for its provider: its host is not called, because it refused the credentials or asked to slow down",
+			user:    "waits for its provider: its host is not called for now, because it refused the credentials or asked to slow down",
+			explain: "waits for its provider: its host is not called for now, because it refused the credentials or asked to slow down",
 		},
 		{
 			name: "BusyHost", fleet: desk.Fleet{Workers: 1, Troubles: away}, bring: held("provider_busy"),
-			user:    "waits for its provider: as many calls to its host are under way as may be; tried at ",
-			explain: "waits for its provider: as many calls to its host are under way as may be; tried at ",
+			user:    "waits for its provider: its host has as many calls under way as it may have; next try at ",
+			explain: "waits for its provider: its host has as many calls under way as it may have; next try at ",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -121,7 +121,7 @@ func TestEndsByPeopleAreNamed(t *testing.T) {
 			}
 		}
 		w.wantWords("an operator's", w.explain(theirs).Standing, "cancelled by grace (10.0.0.1)")
-		w.wantWords("the other", w.explain(mine).Standing, "cancelled by its producer, or with others by an operator")
+		w.wantWords("the other", w.explain(mine).Standing, "cancelled by its producer, or by an operator together with others")
 		if s := w.user("ada").Standing; strings.Contains(s, "cancelled: cancelled") {
 			t.Errorf("the user says %q", s)
 		}

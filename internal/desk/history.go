@@ -53,7 +53,7 @@ func ReadHistory(ctx context.Context, store HistoryStore, query url.Values, name
 		case wrong != nil:
 			err = errors.Join(err, &notification.FieldError{Field: "since", Message: wrong.Error()})
 		case now.Sub(at) > HistoryKept+time.Hour:
-			err = errors.Join(err, &notification.FieldError{Field: "since", Message: "may be at most 30d ago: what is older is not kept"})
+			err = errors.Join(err, &notification.FieldError{Field: "since", Message: "may be at most 30d ago: older history is not kept"})
 		}
 		since = at
 	}

@@ -160,9 +160,9 @@ func CheckParameters(query url.Values, known []string) error {
 
 func unknownParameter(name string, known []string) string {
 	if len(known) == 0 {
-		return "is no parameter of this call: it takes none"
+		return "is not a parameter of this call, which takes none"
 	}
-	return "is no parameter of this call: it takes " + nearest.List(known) + nearest.Hint(name, known)
+	return "is not a parameter of this call, which takes " + nearest.List(known) + nearest.Hint(name, known)
 }
 
 // cut shortens what a client made up, so that it does not fill the response.
@@ -178,7 +178,7 @@ func oneOf(what, value string, there []string) error {
 	if slices.Contains(there, value) {
 		return nil
 	}
-	return fmt.Errorf("%q is no %s: there are %s%s", cut(value), what, nearest.List(there), nearest.Hint(value, there))
+	return fmt.Errorf("unknown %s %q: use one of %s%s", what, cut(value), nearest.List(there), nearest.Hint(value, there))
 }
 
 func checkText(value string) error {

@@ -54,14 +54,14 @@ func TestParseFilter(t *testing.T) {
 func TestParseFilterRefuses(t *testing.T) {
 	t.Parallel()
 	for query, want := range map[string]string{
-		"usr=ada": "usr: is no parameter of this call: it takes category, channel, cursor, host, limit, reason, since, status, " +
+		"usr=ada": "usr: is not a parameter of this call, which takes category, channel, cursor, host, limit, reason, since, status, " +
 			"text, until, user, user_id (did you mean user?)",
 		"user=ada&user=ben":       "user: is given more than once",
 		"user=ada&user_id=ben":    "user_id: differs from user, which is the same parameter",
-		"status=faild":            `status: "faild" is no status: there are cancelled,`,
+		"status=faild":            `status: unknown status "faild": use one of cancelled,`,
 		"status=faild,sent":       "(did you mean failed?)",
-		"category=chatt":          `category: "chatt" is no category: there are chat, default (did you mean chat?)`,
-		"channel=webhok":          `channel: "webhok" is no channel: there are log, webhook (did you mean webhook?)`,
+		"category=chatt":          `category: unknown category "chatt": use one of chat, default (did you mean chat?)`,
+		"channel=webhok":          `channel: unknown channel "webhok": use one of log, webhook (did you mean webhook?)`,
 		"since=yesterday":         `since: must be a time such as 2026-01-02T15:04:05Z, or how long ago, such as 2h; is "yesterday"`,
 		"since=1h&until=2h":       "until: must be later than since",
 		"limit=0":                 `limit: must be a number from 1 to 1000, is "0"`,

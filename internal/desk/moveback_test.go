@@ -38,12 +38,13 @@ func TestAMoveThatGoesBackIsToldTruly(t *testing.T) {
 		thenSays, thenKnown string // once the channels take everything again, and the move is repeated
 	}{
 		"Back": {
-			refuses: []string{"email"}, says: "over its old channel log: ", explained: "over its old one",
-			thenSays: "over its old channel log: ", thenKnown: "over its old one",
+			refuses: []string{"email"}, says: "over its old channel log: ", explained: "over its old channel",
+			thenSays: "over its old channel log: ", thenKnown: "over its old channel",
 		},
 		"Nowhere": {
-			refuses: []string{"email", "log"}, says: "is cancelled and does not go on: ", explained: "is not known",
-			thenKnown: "moved to another channel: it goes on as ",
+			refuses: []string{"email", "log"}, says: "is cancelled, and could not be moved: ",
+			explained: "is not known or no longer kept",
+			thenKnown: "to move it to another channel, where it goes on as ",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -56,7 +57,7 @@ func TestAMoveThatGoesBackIsToldTruly(t *testing.T) {
 				if !partly(err, c.says) {
 					t.Errorf("the move: %v, want %q", err, c.says)
 				}
-				w.wantWords("explain", w.explain(n.ID).Standing, "cancelled to be moved", c.explained)
+				w.wantWords("explain", w.explain(n.ID).Standing, "cancelled to move it", c.explained)
 				id, err := w.many().Move(t.Context(), n.ID, "email")
 				if c.thenSays != "" && !partly(err, c.thenSays) || c.thenSays == "" && (err != nil || id == "") {
 					t.Errorf("the move, repeated: %s, %v, want %q", id, err, c.thenSays)

@@ -86,7 +86,7 @@ func TestTheOlderIsNotSentAgainAfterTheNewer(t *testing.T) {
 			_, moved := m.Move(t.Context(), older, "email")
 			for action, err := range map[string]error{"retried": retried, "moved": moved} {
 				if _, refused := errors.AsType[*desk.RefusalError](err); !refused ||
-					!strings.Contains(err.Error(), "a newer one with its collapse key was accepted") {
+					!strings.Contains(err.Error(), "a newer notification with the same collapse key was accepted") {
 					t.Errorf("the newer is %s; the older is %s: %v", after, action, err)
 				}
 			}
@@ -160,7 +160,7 @@ func TestABatchIsSentAgainInOrder(t *testing.T) {
 		d := deploy(t, w.bulk(), w.control)
 		j := d.run(m, d.begin(m, desk.BulkOrder{Action: desk.ActionRetry}, users*each).ID)
 		if j.Status != control.JobDone || j.Done != users*(each-1) || j.Refused != users ||
-			!strings.Contains(strings.Join(j.Faults, ""), "a newer one with its collapse key was accepted") {
+			!strings.Contains(strings.Join(j.Faults, ""), "a newer notification with the same collapse key was accepted") {
 			t.Errorf("the job is %+v", j)
 		}
 		var again []notification.View

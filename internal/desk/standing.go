@@ -199,7 +199,7 @@ func (s *situation) conclude(c *UserCategory, windows *agenda.UserWindows, first
 	case c.count() > 0:
 		c.State, c.Standing = StateQueued, c.counts()
 	case (bypasses || windows.Allowed) && s.obstacle() != "":
-		c.State, c.Standing = StateFree, "no limit holds the next back; but "+s.obstacle()
+		c.State, c.Standing = StateFree, "no limit holds the next one back, but "+s.obstacle()
 	case bypasses:
 		c.State, c.Standing, c.MaySendNow = StateFree, "may send now: the category bypasses the limits", true
 	case windows.Allowed:
@@ -305,7 +305,7 @@ func (u *User) standing(s *situation) string {
 	case len(parts) > 0:
 		return strings.Join(parts, ". ")
 	case !u.Known:
-		return "nothing is known of a user with this id: nothing waits, nothing was sent lately, no devices, no preferences"
+		return "nothing is known about a user with this id: nothing waits, nothing was sent lately, no devices, no preferences"
 	}
 	return "nothing waits, and nothing holds this user's notifications back"
 }
@@ -370,7 +370,7 @@ func (u *User) lastFault() string {
 		if v.Status == notification.StatusDelivered || v.Status == notification.StatusReplaced {
 			return ""
 		}
-		text := fmt.Sprintf("the last to end, %s, %s", v.ID, v.Status)
+		text := fmt.Sprintf("last ended: %s, %s", v.ID, v.Status)
 		if v.Reason != string(v.Status) {
 			text += ": " + v.Reason
 		}

@@ -178,7 +178,7 @@ func (d *Desk) user(ctx context.Context, userID string) (*User, error) {
 		return nil, err
 	}
 	if s.redisAway {
-		u.Notes = append(u.Notes, "Redis can't be read now, so it is not known what waits, nor how far the limits are used.")
+		u.Notes = append(u.Notes, "Redis can't be read now: what waits is unknown, and so is how much of the limits is used.")
 	}
 	if note != "" {
 		u.Notes = append(u.Notes, note)
@@ -226,7 +226,7 @@ func (d *Desk) askAgendas(ctx context.Context, s *situation) (known inAgenda, er
 		return known, err
 	}
 	if all.Unread > 0 {
-		known.notes = []string{fmt.Sprintf("%d more are scheduled or retrying than were counted here.", all.Unread)}
+		known.notes = []string{fmt.Sprintf("%d more are scheduled or retrying and are not counted here.", all.Unread)}
 	}
 	waiting := map[string]agenda.UserWaiting{}
 	categories := d.cfg.Policy.CategoryNames()

@@ -47,7 +47,7 @@ func TestTheCauseIsNamed(t *testing.T) {
 		},
 		{
 			name: "Held", category: "free", state: desk.StateHeld, maySend: true, moment: true,
-			words: []string{"waits for its provider: the limit of its channel is used up; tried at "},
+			words: []string{"waits for its provider: the limit of its channel is used up; next try at "},
 			bring: func(w *world) string { return w.bring("free", held) },
 		},
 		{

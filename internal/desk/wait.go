@@ -53,7 +53,7 @@ func (s *situation) waitForTime(v *notification.View) wait {
 	w := wait{state: stateOf(v), at: at}
 	switch w.state {
 	case StateHeld:
-		w.words = fmt.Sprintf("waits for its provider: %s; tried at %s", s.fleet.whyHeld(v), moment(at))
+		w.words = fmt.Sprintf("waits for its provider: %s; next try at %s", s.fleet.whyHeld(v), moment(at))
 	case StateRetrying:
 		w.words = fmt.Sprintf("an attempt failed (%s), next attempt at %s", v.Reason, moment(at))
 	case StateScheduled:
@@ -72,7 +72,7 @@ func (s *situation) waitForTime(v *notification.View) wait {
 		switch {
 		case s.fleet.Workers == 0:
 		case s.fleet.busy():
-			w.words += fmt.Sprintf(": all are busy, with %d deliveries under way, as many as may be", s.fleet.InFlight)
+			w.words += fmt.Sprintf(": all are busy, with %d deliveries under way, the most they may have", s.fleet.InFlight)
 		case at.After(s.now):
 			w.words += ", goes out at " + moment(at)
 		default:

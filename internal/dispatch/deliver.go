@@ -24,7 +24,7 @@ func (d *Dispatcher) run(ctx context.Context, g *Grant) {
 	held.begin()
 	defer func() {
 		if p := recover(); p != nil {
-			d.cfg.Log.ErrorContext(ctx, "a delivery panicked; it is made again when its lease ends",
+			d.cfg.Log.ErrorContext(ctx, "a delivery panicked; the notification will be sent again when its lease ends",
 				"partition", g.Partition, "panic", p, "stack", string(debug.Stack()))
 		}
 		held.end()
@@ -39,10 +39,10 @@ func (d *Dispatcher) run(ctx context.Context, g *Grant) {
 	settlement, err := d.settle(ctx, g, outcome, &held)
 	switch {
 	case err != nil:
-		d.cfg.Log.WarnContext(ctx, "could not settle a delivery; it is made again when its lease ends, and may arrive twice",
+		d.cfg.Log.WarnContext(ctx, "could not settle a delivery; the notification will be sent again when its lease ends, and may arrive twice",
 			"outcome", outcome.Reason, "error", err)
 	case settlement.Stale:
-		d.cfg.Log.WarnContext(ctx, "a delivery ended after its lease, and its notification was granted again or has ended meanwhile; the result was discarded",
+		d.cfg.Log.WarnContext(ctx, "a delivery finished after its lease had ended; discarded the result, because the notification has been granted again or has ended",
 			"notification_id", g.Notification.ID, "attempt", g.Attempt)
 	case outcome.Disposition == Failed:
 		d.cfg.Observer.Ended(notification.StatusFailed, outcome.Reason)
@@ -58,7 +58,7 @@ func (d *Dispatcher) claim(ctx context.Context, g *Grant) bool {
 	ok, err := d.store.Claim(ctx, g)
 	if err != nil {
 		d.cfg.Log.WarnContext(ctx,
-			"could not claim a grant; the notification is granted again, at the latest when its lease ends",
+			"could not claim a grant; the notification will be granted again when its lease ends, if not sooner",
 			"partition", g.Partition, "error", err)
 		return false
 	}
@@ -82,7 +82,7 @@ func (d *Dispatcher) attempt(ctx context.Context, g *Grant) Outcome {
 // returnLate is the outcome of a grant that came too late to be used: its notification is admitted anew.
 func (d *Dispatcher) returnLate(ctx context.Context, g *Grant) Outcome {
 	d.cfg.Observer.Deferred(g.Notification.Category, push.CodeLate, 1)
-	d.cfg.Log.DebugContext(ctx, "a grant came too late and is returned", "notification_id", g.Notification.ID)
+	d.cfg.Log.DebugContext(ctx, "a grant arrived too late to be used; returning it", "notification_id", g.Notification.ID)
 	return Outcome{Disposition: Returned, Reason: push.CodeLate, Refund: true}
 }
 

@@ -59,7 +59,7 @@ func TestGrantsThatAreNotClaimed(t *testing.T) {
 	}{
 		"must not go out": {},
 		"away": {err: errAway, want: []string{
-			`level=WARN msg="could not claim a grant; the notification is granted again, at the latest when its lease ends" partition=0 error="the store is away"`,
+			`level=WARN msg="could not claim a grant; the notification will be granted again when its lease ends, if not sooner" partition=0 error="the store is away"`,
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

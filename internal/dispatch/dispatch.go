@@ -202,7 +202,7 @@ func (d *Dispatcher) Stop() {
 		select {
 		case <-done:
 		case <-drain.C:
-			d.cfg.Log.Warn("stopped before all deliveries had ended; those in flight may be made again",
+			d.cfg.Log.Warn("stopped before all deliveries had finished; notifications still in flight may be sent again",
 				"in_flight", d.Undone())
 		}
 	})

@@ -121,7 +121,7 @@ func (l *loop) awaitTurn() state {
 func (l *loop) makeRound() state {
 	defer func() {
 		if p := recover(); p != nil {
-			l.cfg.Log.Error("a partition's loop panicked; it continues", "partition", l.number, "panic", p,
+			l.cfg.Log.Error("a partition's loop panicked; continuing with its next round", "partition", l.number, "panic", p,
 				"stack", string(debug.Stack()))
 			l.endTurn()
 			l.pause(lostPause)
@@ -130,7 +130,7 @@ func (l *loop) makeRound() state {
 	err := l.round(l.releasing, l.pullCount(time.Now()), l.start)
 	l.endTurn()
 	if errors.Is(err, ErrLost) {
-		l.cfg.Log.Debug("a partition has lost its state; its loop waits until it is rebuilt", "partition", l.number)
+		l.cfg.Log.Debug("a partition has lost its state; nothing is dispatched from it until it is rebuilt", "partition", l.number)
 		l.pause(lostPause)
 	}
 	return idle

@@ -147,7 +147,7 @@ func (d *Dispatcher) take(ctx context.Context, r TakeRequest, failed func()) (re
 		}
 		if pause == firstRoundPause {
 			failed()
-			d.cfg.Log.WarnContext(ctx, "could not take from the store; retrying", "partition", r.Partition,
+			d.cfg.Log.WarnContext(ctx, "could not take notifications from the store; retrying", "partition", r.Partition,
 				"error", err)
 		}
 		timer := time.NewTimer(pause)

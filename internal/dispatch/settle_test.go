@@ -123,7 +123,7 @@ func TestStaleResult(t *testing.T) {
 		}
 		b := deliver(dispatch.Config{}, s, granted(), sends)
 		want := []string{
-			`level=WARN msg="a delivery ended after its lease, and its notification was granted again or has ended meanwhile; the result was discarded" notification_id=n-1 attempt=1`,
+			`level=WARN msg="a delivery finished after its lease had ended; discarded the result, because the notification has been granted again or has ended" notification_id=n-1 attempt=1`,
 		}
 		if diff := cmp.Diff(want, b.ledger.Lines()); diff != "" {
 			t.Errorf("log differs (-want +got):\n%s", diff)

@@ -73,7 +73,7 @@ func (s *Sweeper) Run(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case errors.Is(err, ErrLost) && !away:
-			s.log.WarnContext(ctx, "a partition has lost its state; it is not swept until it is rebuilt", "error", err)
+			s.log.WarnContext(ctx, "a partition has lost its state; the sweeper skips it until it is rebuilt", "error", err)
 		case err != nil && !away:
 			s.log.WarnContext(ctx, "could not sweep a partition; retrying", "error", err)
 		case err == nil && away:

@@ -216,7 +216,7 @@ func TestSweeperSaysThatAPartitionIsLost(t *testing.T) {
 		pass(5 * time.Second)
 		cancel()
 		<-done
-		want := `level=WARN msg="a partition has lost its state; it is not swept until it is rebuilt"`
+		want := `level=WARN msg="a partition has lost its state; the sweeper skips it until it is rebuilt"`
 		if log := l.Lines(); len(log) != 1 || !strings.HasPrefix(log[0], want) {
 			t.Errorf("it logs %q, want one line that begins with %s", log, want)
 		}

@@ -48,7 +48,7 @@ var ownPrefixes = []string{"Content-", "Webhook-", "Pacer-", "Proxy-"}
 // canonical checks headers and returns them by their canonical names. No error shows a value: it may be a credential.
 func canonical(headers map[string]string) (map[string]string, error) {
 	if len(headers) > maxHeaders {
-		return nil, fault("headers", "may be at most %d, are %d", maxHeaders, len(headers))
+		return nil, fault("headers", "there may be at most %d, not %d", maxHeaders, len(headers))
 	}
 	var faults []error
 	size, all := 0, make(map[string]string, len(headers))
@@ -59,12 +59,12 @@ func canonical(headers map[string]string) (map[string]string, error) {
 		all[key] = value
 		switch {
 		case !httpguts.ValidHeaderFieldName(name):
-			faults = append(faults, fault("headers", "%s is no name of a header", nearest.Quote(name)))
+			faults = append(faults, fault("headers", "%s is not a valid header name", nearest.Quote(name)))
 		case ownHeaders[key] || hasPrefix(key):
 			faults = append(faults, fault("headers", "%s can't be set: pacer or the connection sets it",
 				nearest.Quote(key)))
 		case twice:
-			faults = append(faults, fault("headers", "%s is there twice", nearest.Quote(key)))
+			faults = append(faults, fault("headers", "%s is given twice", nearest.Quote(key)))
 		case !httpguts.ValidHeaderFieldValue(value) || strings.TrimSpace(value) != value || notASCII(value):
 			faults = append(faults, fault("headers",
 				"the value of %s must be ASCII without control characters, and without spaces at its ends",

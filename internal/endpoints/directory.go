@@ -133,7 +133,7 @@ func (d *Directory) look(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	if err := d.Refresh(ctx); err != nil && ctx.Err() == nil {
-		d.cfg.Log.WarnContext(ctx, "could not look for changed webhook endpoints; those that were known stay in force",
+		d.cfg.Log.WarnContext(ctx, "could not check for changed webhook endpoints; keeping the known ones",
 			"error", err)
 	}
 }
@@ -239,7 +239,7 @@ func (e *entry) set(now Endpoint, log *slog.Logger) {
 	for i, old := range append([]OldSecret{{Secret: now.Secret}}, now.Old...) {
 		key, err := signing.Parse(old.Secret.Reveal())
 		if err != nil {
-			log.Error("a secret of a webhook endpoint can't be used; it does not sign", "endpoint", now.ID, "number", i)
+			log.Error("can't use a secret of a webhook endpoint; calls are not signed with it", "endpoint", now.ID, "number", i)
 			continue
 		}
 		e.keys = append(e.keys, datedKey{key, old.Until})

@@ -438,13 +438,13 @@ func TestWrongEndpointsAreRefused(t *testing.T) {
 			`headers: "Webhook-Signature" can't be set`: header("webhook-signature", "v1,"),
 			`headers: "Pacer-Attempt" can't be set`:     header("PACER-attempt", "1"),
 			`headers: "Transfer-Encoding" can't be set`: header("Transfer-Encoding", "chunked"),
-			`headers: "X A" is no name`:                 header("X A", "1"),
+			`headers: "X A" is not a valid`:             header("X A", "1"),
 			`headers: the value of "X-A" must be ASCII`: header("X-A", "hunter2\r\nHost: evil"),
 			`headers: the value of "X-B" must be ASCII`: header("X-B", "hünter2"),
 			`headers: the value of "X-C" must be ASCII`: header("X-C", " hunter2"),
 			"headers: may have at most 4096 bytes":      long,
-			"headers: may be at most 20, are 21":        {URL: text(hook), Headers: &many},
-			`headers: "X-A" is there twice`: {
+			"headers: there may be at most 20, not 21":  {URL: text(hook), Headers: &many},
+			`headers: "X-A" is given twice`: {
 				URL: text(hook), Headers: &map[string]string{"x-a": "1", "X-A": "2"},
 			},
 		} {

@@ -86,14 +86,14 @@ type Store interface {
 // The errors that callers may want to know.
 var (
 	ErrNotFound = errors.New("no webhook endpoint has this id")
-	ErrTooMany  = fmt.Errorf("the deployment has %d webhook endpoints, which is as many as there may be", MaxEndpoints)
+	ErrTooMany  = fmt.Errorf("the deployment already has %d webhook endpoints, the most that it may have", MaxEndpoints)
 	// ErrRotated says that a secret was replaced too often of late.
 	ErrRotated = fmt.Errorf(
-		"the secret was replaced %d times in %s, and all of those still sign: wait until one has ended", maxOld, OldSigns)
+		"the secret was replaced %d times within %s, and all of these secrets still sign: wait until one has expired", maxOld, OldSigns)
 	// errUnchanged ends a change that turns out to be none.
 	errUnchanged = errors.New("nothing changes")
 	// errTryAgain says that the endpoint was changed by somebody else at the same moment.
-	errTryAgain = errors.New("the webhook endpoint changes too often at the same time; try again")
+	errTryAgain = errors.New("others were changing the webhook endpoint at the same time; try again")
 )
 
 // TakenError says that a URL is registered already, or an id is in use.

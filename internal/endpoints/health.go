@@ -158,7 +158,7 @@ func (h *Health) noteSuccess(id string, at time.Time, disableAfter time.Duration
 	if h.Disabled() && h.DisabledBecause != becauseGone {
 		h.DisabledAt, h.DisabledBecause = time.Time{}, ""
 		happened = append(happened, events.New(events.EndpointEnabled, id,
-			"it took a delivery at "+clock(h.LastSuccess)+", which was noted only now"))
+			"a delivery at "+clock(h.LastSuccess)+" succeeded, which was noted only now"))
 	}
 	if failed.After(h.LastSuccess) { // when the failures since then began, nobody knows
 		h.fails(failed, failed, 1, disableAfter)
@@ -180,7 +180,7 @@ func (h *Health) noteFailures(o Observation, last time.Time, disableAfter time.D
 }
 
 // becauseGone is why an endpoint is disabled that responded with 410.
-const becauseGone = "it responded with 410, which means that it wants no more"
+const becauseGone = "it responded with 410, which asks for no further calls"
 
 // fails notes failed attempts.
 func (h *Health) fails(first, last time.Time, count int, disableAfter time.Duration) {

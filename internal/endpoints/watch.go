@@ -74,7 +74,7 @@ func (d *Directory) note(ctx context.Context, stops bool) {
 		}
 		if err := d.write(ctx, e, id, seen); err != nil {
 			e.giveBack(seen)
-			d.cfg.Log.WarnContext(ctx, "could not note the health of a webhook endpoint; trying again", "endpoint", id,
+			d.cfg.Log.WarnContext(ctx, "could not note the health of a webhook endpoint; retrying", "endpoint", id,
 				"error", err)
 			return // the store is away; what was seen of others waits too
 		}
@@ -130,7 +130,7 @@ func (d *Directory) write(ctx context.Context, e *entry, id string, seen Observa
 		d.cfg.Log.WarnContext(ctx,
 			"a webhook endpoint is disabled: nothing more is sent to it until somebody enables it", "endpoint", id, "reason", changed.DisabledBecause)
 	case len(happened) > 0:
-		d.cfg.Log.InfoContext(ctx, "a webhook endpoint is enabled again: it took a delivery that was noted only now",
+		d.cfg.Log.InfoContext(ctx, "a webhook endpoint is enabled again: a delivery to it had succeeded, which was noted only now",
 			"endpoint", id)
 	}
 	e.mu.Lock()

@@ -44,8 +44,7 @@ type UnreachableError struct {
 // Error names the address, and what to do when nothing is there.
 func (e *UnreachableError) Error() string {
 	if e.nothingThere() {
-		return fmt.Sprintf("nothing listens at %s (%v): start a dispatcher there, or name where one is with --server "+
-			"(PACER_SERVER)", e.URL, e.Err)
+		return fmt.Sprintf("nothing is listening at %s (%v): start a dispatcher there, or set --server (PACER_SERVER) to the address of one", e.URL, e.Err)
 	}
 	return fmt.Sprintf("pacer at %s can't be reached: %v", e.URL, e.Err)
 }
@@ -150,7 +149,7 @@ func (a *API) bulkOnce(ctx context.Context, lines []byte, all, promise bool) (Re
 	}
 	var response Response
 	if err := json.Unmarshal(body, &response); err != nil {
-		return Response{}, &UnreachableError{a.URL, fmt.Errorf("it does not respond like pacer: %w", err)}
+		return Response{}, &UnreachableError{a.URL, fmt.Errorf("its response is not pacer's: %w", err)}
 	}
 	return response, nil
 }
@@ -169,7 +168,7 @@ type limitedError struct {
 
 // Error says when it takes more.
 func (e *limitedError) Error() string {
-	return fmt.Sprintf("pacer at %s takes no more now: %s; again in %s", e.url, e.why, e.after)
+	return fmt.Sprintf("pacer at %s accepts nothing more for now: %s; it will again in %s", e.url, e.why, e.after)
 }
 
 // limitPatience is how long a request waits for the limits of the API in all.

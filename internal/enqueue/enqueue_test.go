@@ -242,7 +242,7 @@ func TestNothingListens(t *testing.T) {
 	_ = listener.Close() // so that nothing listens there
 	api := &enqueue.API{URL: "http://" + listener.Addr().String(), Client: &http.Client{}, Patience: time.Hour}
 	_, err = enqueue.Run(t.Context(), enqueue.Config{API: api}, strings.NewReader("{}"))
-	if err == nil || !strings.HasPrefix(err.Error(), "nothing listens at "+api.URL) ||
+	if err == nil || !strings.HasPrefix(err.Error(), "nothing is listening at "+api.URL) ||
 		!strings.Contains(err.Error(), "start a dispatcher") {
 		t.Errorf("said %v", err)
 	}
@@ -372,7 +372,7 @@ func TestALimitOfTheAPIIsWaitedFor(t *testing.T) {
 	}{
 		"of a minute": {after: "55", took: 55 * time.Second},
 		"of a day": {
-			after: "86000", want: "pacer at http://pacer.invalid takes no more now: too many requests: limit 1/1d; again in 23h53m20s",
+			after: "86000", want: "pacer at http://pacer.invalid accepts nothing more for now: too many requests: limit 1/1d; it will again in 23h53m20s",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -137,7 +137,7 @@ func (a *ahead) Read(into []byte) (int, error) {
 	return n, err
 }
 
-var errMoreBehind = errors.New("something follows on the line")
+var errMoreBehind = errors.New("there is more text after the object on the line")
 
 // lineEnd finds the end of the line in which a value ends. Nothing else may be on it.
 func (a *ahead) lineEnd(end int) (int, error) {

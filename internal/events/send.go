@@ -84,7 +84,7 @@ func NewSender(store Store, cfg SenderConfig) (*Sender, error) {
 		cfg: cfg, store: store, holder: rand.Text(), client: client.Client, close: client.Close,
 		sent: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "pacer_events_total",
-			Help: "Events that this process sent, by what came of it: delivered, failed (tried again), given_up.",
+			Help: "Events that this process sent, by outcome: delivered, failed (tried again), given_up.",
 		}, []string{"type", "outcome"}),
 	}
 	if cfg.Metrics != nil {
@@ -246,7 +246,7 @@ func (l *line) failed(ctx context.Context, e Event, fault error) (outcome string
 		return "", err
 	}
 	if !progress.FailingSince.IsZero() && progress.Now.Sub(progress.FailingSince) >= l.cfg.GiveUpAfter {
-		l.cfg.Log.ErrorContext(ctx, "an event is given up: its receiver did not take it; GET /v1/events still has it",
+		l.cfg.Log.ErrorContext(ctx, "gave up on an event: its receiver did not accept it; GET /v1/events still lists it",
 			"event", e.ID, "type", e.Type, "receiver", hostOf(l.url), "error", fault)
 		return "given_up", nil
 	}
@@ -255,7 +255,7 @@ func (l *line) failed(ctx context.Context, e Event, fault error) (outcome string
 	l.failures++
 	l.waitUntil = time.Now().Add(wait)
 	if l.failures == 1 {
-		l.cfg.Log.WarnContext(ctx, "the receiver of events did not take one; trying again for a day", "event", e.ID,
+		l.cfg.Log.WarnContext(ctx, "a receiver did not accept an event; retrying for a day", "event", e.ID,
 			"type", e.Type, "receiver", hostOf(l.url), "error", fault)
 	}
 	return "failed", nil

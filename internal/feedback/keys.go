@@ -134,7 +134,7 @@ const (
 type Link struct{ UserID, Category string }
 
 // errNoLink says nothing of why, since whoever holds a token that this deployment did not sign learns nothing.
-var errNoLink = errors.New("the link is none of this deployment's")
+var errNoLink = errors.New("the link does not belong to this deployment")
 
 // LinkToken signs a link. It never expires: mail is read years later, and what it allows can be undone. It hides
 // nothing: the user's id and the category can be read.

@@ -72,13 +72,13 @@ func (a *api) apartFromPages(next http.Handler) http.Handler {
 	}
 	own := http.NewCrossOriginProtection()
 	own.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		writeProblem(w, http.StatusForbidden, "an API without tokens accepts nothing from other sites' pages")
+		writeProblem(w, http.StatusForbidden, "without tokens, the API refuses requests from other sites' pages")
 	}))
 	protected := own.Handler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if a.cfg.Host != nil && !a.cfg.Host(r.Host) {
 			writeProblem(w, http.StatusMisdirectedRequest,
-				"an API without tokens is served only under this machine's names and those of --allowed-hosts")
+				"without tokens, the API is served only under this machine's names and those in --allowed-hosts (PACER_ALLOWED_HOSTS)")
 			return
 		}
 		protected.ServeHTTP(w, r)

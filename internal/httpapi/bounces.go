@@ -60,7 +60,7 @@ func (a *api) bounce(ctx context.Context, in *bounceInput) (*bounceOutput, error
 	}
 	if a.cfg.Inbox == nil {
 		return nil, problem(http.StatusNotImplemented,
-			"nothing that comes back can be recognized without a key: set PACER_UNSUBSCRIBE_KEY")
+			"without a key, no e-mail that comes back can be recognized: set PACER_UNSUBSCRIBE_KEY")
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
@@ -82,7 +82,7 @@ func (a *api) bounce(ctx context.Context, in *bounceInput) (*bounceOutput, error
 // there is no registry.
 func countBounces(registry prometheus.Registerer) (*prometheus.CounterVec, error) {
 	bounces := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "pacer_bounces_total", Help: "E-mails that came back, by what they were.",
+		Name: "pacer_bounces_total", Help: "E-mails that came back, by kind.",
 	}, []string{"kind"})
 	for _, kind := range feedback.Kinds() {
 		bounces.WithLabelValues(string(kind))

@@ -135,7 +135,7 @@ func (a *api) acceptItems(ctx context.Context, items []json.RawMessage, promise 
 	}
 	if asks > intake.MaxPromises {
 		return nil, problem(http.StatusRequestEntityTooLarge, fmt.Sprintf("with ?promise=true or max_wait a batch may "+
-			"have at most %d items, this one has %d; divide it", intake.MaxPromises, asks))
+			"have at most %d items, this one has %d; split it", intake.MaxPromises, asks))
 	}
 	accepted, err := a.cfg.Intake.Accept(ctx, requests)
 	if err != nil {
@@ -199,7 +199,7 @@ func split(contentType string, body []byte, kind batchKind) (items []json.RawMes
 	switch {
 	case count > kind.most:
 		return nil, problem(http.StatusRequestEntityTooLarge, fmt.Sprintf(
-			"a batch may have at most %d %s, this one has %d; divide it", kind.most, kind.items, count))
+			"a batch may have at most %d %s, this one has %d; split it", kind.most, kind.items, count))
 	case count == 0:
 		return nil, problem(http.StatusBadRequest, "the batch is empty: send at least one "+kind.item)
 	}
@@ -235,9 +235,9 @@ func countItems(body []byte) int {
 
 // notArray says why a body is no JSON array of things that are called many.
 func notArray(err error, many string) string {
-	why := "its items must stand in [ ]; send one object a line as " + mediaNDJSON
+	why := "its items must be in [ ]; to send one object a line, set the Content-Type to " + mediaNDJSON
 	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
-		why = fmt.Sprintf("it is no JSON from byte %d on", syntax.Offset)
+		why = fmt.Sprintf("it is not valid JSON from byte %d on", syntax.Offset)
 	}
 	return "the body is not a JSON array of " + many + ": " + why
 }

@@ -38,7 +38,7 @@ func TestABatchOfTooManyTakesLittleMemory(t *testing.T) {
 			runtime.ReadMemStats(&before)
 			_, err := split(c.media, body, batchOfNotifications)
 			runtime.ReadMemStats(&after)
-			want := fmt.Sprintf("a batch may have at most 10000 items, this one has %d; divide it", many)
+			want := fmt.Sprintf("a batch may have at most 10000 items, this one has %d; split it", many)
 			if err == nil || err.Error() != want {
 				t.Errorf("said %v, want %s", err, want)
 			}
@@ -52,15 +52,15 @@ func TestABatchOfTooManyTakesLittleMemory(t *testing.T) {
 func TestABatchIsTakenApart(t *testing.T) {
 	t.Parallel()
 	tooMany := func(n int) string {
-		return fmt.Sprintf("a batch may have at most 3 users, this one has %d; divide it", n)
+		return fmt.Sprintf("a batch may have at most 3 users, this one has %d; split it", n)
 	}
 	for name, c := range map[string]struct{ media, body, want string }{
 		"as many as may be":        {media: mediaJSON, body: ` [1 , {"a":[1,2,3]}, ",,]\"," ] `, want: `1|{"a":[1,2,3]}|",,]\","`},
 		"too many":                 {media: mediaJSON, body: `[[],[],"\\",{"a":1,"b":[2]}]`, want: tooMany(4)},
-		"many, and no JSON at all": {media: mediaJSON, body: `[1,2,3,4,5,`, want: "the body is not a JSON array of users' preferences: it is no JSON from byte 11 on"},
+		"many, and no JSON at all": {media: mediaJSON, body: `[1,2,3,4,5,`, want: "the body is not a JSON array of users' preferences: it is not valid JSON from byte 11 on"},
 		"no list": {
 			media: mediaJSON, body: `{"a":1,"b":2,"c":3,"d":4}`, want: "the body is not a JSON array of users' preferences: " +
-				"its items must stand in [ ]; send one object a line as application/x-ndjson",
+				"its items must be in [ ]; to send one object a line, set the Content-Type to application/x-ndjson",
 		},
 		"none":              {media: mediaJSON, body: `[ ]`, want: "the batch is empty: send at least one user"},
 		"nothing":           {media: mediaJSON, body: `null`, want: "the batch is empty: send at least one user"},

@@ -140,7 +140,7 @@ func preferencesFault(err error) error {
 		field := strings.TrimPrefix(wrong.Field, "Preferences.") // the embedded type
 		return &notification.FieldError{Field: field, Message: "can't hold a JSON " + value}
 	case isUnknown:
-		return &notification.FieldError{Field: name, Message: "is no field of preferences; an item has " +
+		return &notification.FieldError{Field: name, Message: "is not a field of preferences; an item has " +
 			nearest.List(preferencesFields) + nearest.Hint(name, preferencesFields)}
 	case isTime:
 		return &notification.FieldError{
@@ -149,7 +149,7 @@ func preferencesFault(err error) error {
 	case isWrong:
 		return errors.New(`must be an object, such as {"user_id":"ada","time_zone":"Europe/Vienna"}`)
 	}
-	return errors.New("is no JSON object, or ends too early")
+	return errors.New("is not a JSON object, or ends too early")
 }
 
 // setManyPreferences writes preferences, some at a time. Batches take turns.

@@ -107,11 +107,11 @@ func TestEndpointRefusals(t *testing.T) {
 		want               string
 	}{
 		"Taken":   {"POST", "", `{"url":"u","description":"taken"}`, 409, "url: is registered already, as webhook endp"},
-		"Many":    {"POST", "", `{"url":"u","description":"many"}`, 409, "has 10000 webhook endpoints, which is as many"},
+		"Many":    {"POST", "", `{"url":"u","description":"many"}`, 409, "already has 10000 webhook endpoints, the most"},
 		"Wrong":   {"POST", "", `{"url":"u","description":"wrong"}`, 422, "headers: is wrong"},
 		"Unknown": {"GET", "/x", "", 404, "no webhook endpoint has this id"},
 		"Removed": {"DELETE", "/x", "", 404, "no webhook endpoint has this id"},
-		"Field":   {"PATCH", "/e", `{"secret":"x"}`, 422, "is no field here; there are description, headers, url"},
+		"Field":   {"PATCH", "/e", `{"secret":"x"}`, 422, "is not a field here; the fields are description, headers, url"},
 		"Method":  {"PUT", "/e", `{}`, 405, "this path accepts GET or PATCH or DELETE"},
 	} {
 		t.Run(name, func(t *testing.T) {

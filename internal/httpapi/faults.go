@@ -59,9 +59,9 @@ func sayFault(fault *huma.ErrorDetail, fields []string, operation *huma.Operatio
 	}
 	switch fault.Message {
 	case validation.MsgUnexpectedProperty:
-		fault.Message = "is no field here"
+		fault.Message = "is not a field here"
 		if fault.Location == "body."+field {
-			fault.Message += "; there are " + nearest.List(fields) + nearest.Hint(field, fields)
+			fault.Message += "; the fields are " + nearest.List(fields) + nearest.Hint(field, fields)
 		}
 	case validation.MsgExpectedRFC3339DateTime:
 		fault.Message = "must be an RFC 3339 time, such as 2026-01-02T15:04:05Z"
@@ -78,10 +78,10 @@ func sayFault(fault *huma.ErrorDetail, fields []string, operation *huma.Operatio
 	case validation.MsgExpectedObject:
 		fault.Message = "must be an object"
 	case "unexpected end of JSON input":
-		fault.Message = "is no JSON: it ends too early"
+		fault.Message = "is not valid JSON: it ends too early"
 	default:
 		if strings.HasPrefix(fault.Message, "invalid character ") {
-			fault.Message = "is no JSON: " + fault.Message
+			fault.Message = "is not valid JSON: " + fault.Message
 		}
 	}
 }

@@ -19,7 +19,7 @@ func TestUnknownParametersAreRefused(t *testing.T) {
 			}
 			response := call(api, o.method, path, o.contentType, strings.NewReader(o.body))
 			if response.Code != http.StatusUnprocessableEntity ||
-				!strings.Contains(response.Body.String(), "usr: is no parameter of this call") {
+				!strings.Contains(response.Body.String(), "usr: is not a parameter of this call") {
 				t.Errorf("status %d: %s", response.Code, response.Body)
 			}
 			if got := response.Header().Get("Content-Type"); got != "application/problem+json" {
@@ -36,7 +36,7 @@ func TestListingRefusesWrongValues(t *testing.T) {
 		"status=faild":   "did you mean failed?",
 		"category=chatt": "did you mean chat?",
 		"channel=webhok": "did you mean webhook?",
-		"results=errors": "results: is no parameter of this call",
+		"results=errors": "results: is not a parameter of this call",
 		"limit=1&limit=": "limit: is given more than once",
 		"user=%zz":       "percent-encoded",
 	} {

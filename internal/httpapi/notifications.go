@@ -286,7 +286,7 @@ func (a *api) lookupProblem(ctx context.Context, what, id string, err error) err
 	switch {
 	case errors.Is(err, notification.ErrNotFound):
 		return problem(http.StatusNotFound, fmt.Sprintf(
-			"%v: %s was never accepted, or has ended longer ago than it is kept", err, nearest.Quote(id)))
+			"%v: %s was never accepted, or ended so long ago that it is no longer kept", err, nearest.Quote(id)))
 	case errors.Is(err, notification.ErrNotWaiting):
 		return problem(http.StatusConflict, err.Error())
 	}

@@ -117,9 +117,9 @@ func TestABatchOfPreferencesKeepsUsersApart(t *testing.T) {
 	for name, c := range map[string]struct{ item, want string }{
 		"two on a line": {
 			item: `{"user_id":"ada"}{"user_id":"ben","opt_out":{"categories":["chat"]}}`,
-			want: "something follows the object, from byte 19 on",
+			want: "there is more text after the object, from byte 19 on",
 		},
-		"a bracket behind": {item: `{"user_id":"ada"}]`, want: "something follows the object, from byte 18 on"},
+		"a bracket behind": {item: `{"user_id":"ada"}]`, want: "there is more text after the object, from byte 18 on"},
 		"two ids":          {item: `{"user_id":"ada","user_id":"eve"}`, want: "user_id: is given twice"},
 		"two ids, one in capitals": {
 			item: `{"user_id":"ada","USER_ID":"eve"}`, want: "USER_ID: must be written user_id, in small letters",

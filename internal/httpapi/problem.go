@@ -121,13 +121,12 @@ func summary(err error) string {
 func (a *api) away(ctx context.Context, what string, err error) error {
 	if errors.Is(err, intake.ErrFull) { // the log said so when it began
 		return huma.ErrorWithHeaders(problem(http.StatusServiceUnavailable,
-			"the queue is full: Redis is almost out of memory, and what waits is delivered first; try again later"),
+			"the queue is full: Redis is almost out of memory; try again once waiting notifications have been delivered"),
 			http.Header{"Retry-After": {strconv.Itoa(retryAfterFull)}})
 	}
 	if errors.Is(err, intake.ErrNoPromise) {
-		a.cfg.Log.WarnContext(ctx, "could not tell when notifications would go", "while", what, "error", err)
-		return huma.ErrorWithHeaders(problem(http.StatusServiceUnavailable, "it can't be told now when it would go, since "+
-			"Redis does not respond or is being rebuilt; nothing was accepted: try again, or send it without promise and max_wait"),
+		a.cfg.Log.WarnContext(ctx, "could not promise when notifications would go; refused the request", "while", what, "error", err)
+		return huma.ErrorWithHeaders(problem(http.StatusServiceUnavailable, "no promise can be made now, because Redis does not respond or is being rebuilt; nothing was accepted: try again, or send it without promise and max_wait"),
 			http.Header{"Retry-After": {strconv.Itoa(retryAfter)}})
 	}
 	a.cfg.Log.ErrorContext(ctx, "could not reach the store", "while", what, "error", err)
@@ -165,7 +164,7 @@ func withFallback(mux *http.ServeMux) http.Handler {
 			}
 		}
 		if len(allowed) == 0 {
-			writeProblem(w, http.StatusNotFound, "there is nothing at this path; /docs lists what there is")
+			writeProblem(w, http.StatusNotFound, "there is nothing at this path; /docs lists the paths that exist")
 			return
 		}
 		w.Header().Set("Allow", strings.Join(allowed, ", "))

@@ -85,7 +85,7 @@ func (a *api) registerUnsubscribe(h huma.API, mux *http.ServeMux) {
 	page := map[string]*huma.MediaType{"text/html": {Schema: &huma.Schema{Type: huma.TypeString}}}
 	responses := map[string]*huma.Response{
 		"200": {Description: "A page for people", Content: page},
-		"404": {Description: "The link is none of this deployment's; a page for people", Content: page},
+		"404": {Description: "The link does not belong to this deployment; a page for people", Content: page},
 		"503": {Description: "The store can't be reached now; a page for people", Content: page},
 	}
 	path := []*huma.Param{{

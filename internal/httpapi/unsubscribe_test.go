@@ -215,7 +215,7 @@ func TestBounces(t *testing.T) {
 		strings.TrimSpace(response.Body.String()) != want || i.took != "Subject: x\r\n\r\ny" {
 		t.Errorf("status %d: %s", response.Code, response.Body)
 	}
-	if err := testutil.GatherAndCompare(registry, strings.NewReader(`# HELP pacer_bounces_total E-mails that came back, by what they were.
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(`# HELP pacer_bounces_total E-mails that came back, by kind.
 # TYPE pacer_bounces_total counter
 pacer_bounces_total{kind="complaint"} 0
 pacer_bounces_total{kind="delayed"} 0

@@ -56,7 +56,7 @@ type Result struct {
 var (
 	ErrKeyReused = errors.New("idempotency_key: was used for another notification; repeat that one unchanged, or use " +
 		"another key")
-	ErrInProgress = errors.New("a notification with this idempotency key is just being accepted; try again shortly")
+	ErrInProgress = errors.New("a notification with this idempotency key is being accepted right now; try again shortly")
 )
 
 // ErrUnstorable says that the store can't keep a notification, because of a value that all checks have let pass. To

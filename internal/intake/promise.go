@@ -12,7 +12,7 @@ import (
 const MaxPromises = 1000
 
 // ErrNoPromise says that nobody can tell now when a notification would go. Nothing was accepted.
-var ErrNoPromise = errors.New("it can't be told now when notifications would go")
+var ErrNoPromise = errors.New("no promise can be made now")
 
 // Asks tells whether it has to be known when the notification would go.
 func (r *Request) Asks() bool { return r.Promise || r.MaxWait != nil }
@@ -80,7 +80,7 @@ func (in *Intake) promise(ctx context.Context, batch []Request, results []Result
 	}
 	promises, err := in.ask(ctx, requests)
 	if err != nil {
-		in.cfg.Log.WarnContext(ctx, "could not look at the places of accepted notifications; promised what was told before",
+		in.cfg.Log.WarnContext(ctx, "could not look up the places of accepted notifications; repeating the promises made before they were accepted",
 			"count", len(requests), "error", err)
 		return
 	}

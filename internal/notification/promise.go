@@ -55,8 +55,7 @@ type TooLateError struct {
 // Error says when it could go.
 func (e *TooLateError) Error() string {
 	if e.DeliverAt.IsZero() {
-		return fmt.Sprintf("nobody can tell whether it would go within %s (%s); it was not accepted: send it without max_wait, "+
-			"or try again later", e.Limit, e.Reason)
+		return fmt.Sprintf("it can't be known whether it would go within %s (%s); it was not accepted: send it without max_wait, or try again later", e.Limit, e.Reason)
 	}
 	why := ""
 	if e.Reason != "" {

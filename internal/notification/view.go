@@ -121,5 +121,5 @@ var (
 	// ErrNoDevice: the user has no device with that id.
 	ErrNoDevice = errors.New("no such device")
 	// ErrTooManyDevices: the user has [MaxDevices] devices.
-	ErrTooManyDevices = errors.New("the user has as many devices as there may be")
+	ErrTooManyDevices = errors.New("the user already has as many devices as allowed")
 )

@@ -14,7 +14,7 @@ func (h *handler) underOwnName(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if h.cfg.Host != nil && !h.cfg.Host(r.Host) && !h.withToken(r) {
 			plain(w, http.StatusMisdirectedRequest,
-				"the ops pages are not served under this host; --allowed-hosts names those that they are served under")
+				"the ops pages are not served under this host name; add it to --allowed-hosts (PACER_ALLOWED_HOSTS)")
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -92,7 +92,7 @@ func unauthorized(w http.ResponseWriter) {
 	plain(w, http.StatusUnauthorized, needsToken)
 }
 
-const needsToken = "this needs the token of --ops-token"
+const needsToken = "this needs the ops token (--ops-token, PACER_OPS_TOKEN)"
 
 // loopback tells whether a request came to a loopback address, under a name of this machine. Another name may belong to
 // a web page that had it point here.

@@ -109,7 +109,7 @@ func (h *handler) audit(r *http.Request, action, subject, detail string) {
 	}
 	entry := control.Entry{By: operator(r), Action: action, Subject: subject, Detail: detail}
 	if err := h.cfg.Actions.Note(r.Context(), entry); err != nil {
-		h.cfg.Log.ErrorContext(r.Context(), "took an action but could not write it to the audit log",
+		h.cfg.Log.ErrorContext(r.Context(), "took an operator's action but could not write it to the audit log",
 			"action", action, "subject", subject, "by", entry.By, "error", err)
 	}
 	h.cfg.Log.InfoContext(r.Context(), "an operator took an action",
@@ -137,7 +137,7 @@ func noSuch(id string) string {
 	if id == "" {
 		return "id: is required; it names the notification"
 	}
-	return fmt.Sprintf("%v: %s was never accepted, or has ended longer ago than it is kept", notification.ErrNotFound,
+	return fmt.Sprintf("%v: %s was never accepted, or ended so long ago that it is no longer kept", notification.ErrNotFound,
 		nearest.Quote(id))
 }
 
@@ -162,7 +162,7 @@ func (h *handler) perform(ctx context.Context, a Action, by string) (done Done, 
 		return Done{Done: a.ID + " goes on over " + a.Channel + " as " + id, ID: id}, a.ID, err
 	}
 	names := []string{"pause", "resume", "cancel", "retry", "move"}
-	return done, "", &RefusalError{Reason: fmt.Sprintf("there is no action %q: there are %s%s", a.Action,
+	return done, "", &RefusalError{Reason: fmt.Sprintf("there is no action %q: use one of %s%s", a.Action,
 		nearest.List(names), nearest.Hint(a.Action, names))}
 }
 

@@ -152,7 +152,7 @@ func TestRefusedActionsChangeNothing(t *testing.T) {
 		},
 		{
 			name: "unknown action", body: `{"action":"destroy"}`,
-			want: http.StatusConflict, says: "there are cancel, move, pause, resume, retry",
+			want: http.StatusConflict, says: "use one of cancel, move, pause, resume, retry",
 		},
 		{
 			name: "refused", fault: &ops.RefusalError{Reason: "it is under way"},

@@ -17,7 +17,7 @@ func TestContentsAreForThoseWhoMayAct(t *testing.T) {
 	const (
 		here, elsewhere = "127.0.0.1:8081", "10.1.2.3:8081"
 		private         = "your code is 4711"
-		token           = "this needs the token of --ops-token"
+		token           = "this needs the ops token (--ops-token, PACER_OPS_TOKEN)"
 		nobody          = "contents are shown only on a loopback address, or with --ops-token"
 	)
 	for _, tt := range []struct {
@@ -71,7 +71,7 @@ func TestContentsAreForThoseWhoMayAct(t *testing.T) {
 				want = http.StatusForbidden
 			}
 			if code, body := get("/notifications?text=code"); code != want || code != http.StatusOK &&
-				!strings.HasPrefix(body, "a search for a text reads contents") {
+				!strings.HasPrefix(body, "a text search reads contents") {
 				t.Errorf("a search for a text: %d %s", code, body)
 			}
 			if code, body := get("/notifications?user=ada"); code != http.StatusOK {

@@ -20,11 +20,11 @@ func (h *handler) list(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Query().Get("text") != "" {
 		switch h.refusal(r) {
 		case http.StatusUnauthorized:
-			plain(w, http.StatusUnauthorized, "a search for a text reads contents: "+needsToken)
+			plain(w, http.StatusUnauthorized, "a text search reads contents: "+needsToken)
 			return
 		case http.StatusForbidden:
 			plain(w, http.StatusForbidden,
-				"a search for a text reads contents, which works only on a loopback address, or with --ops-token")
+				"a text search reads contents, which works only on a loopback address, or with --ops-token")
 			return
 		}
 	}

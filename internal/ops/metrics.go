@@ -51,7 +51,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		accepted: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "pacer_accepted_total",
-			Help: "Notifications that this process accepted or counted for processes without metrics.",
+			Help: "Notifications that this process accepted, or counted for producers that have no metrics.",
 		}, []string{"category"}),
 		deliveries: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "pacer_deliveries_total",
@@ -59,19 +59,18 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 		}, []string{"channel", "outcome"}),
 		deferrals: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "pacer_deferrals_total",
-			Help: "Notifications that had to wait, by the blocking rule; deliveries returned, by the reason.",
+			Help: "Notifications that had to wait, by blocking rule; deliveries returned unsent, by reason.",
 		}, []string{"category", "rule"}),
 		repairs: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "pacer_repairs_total",
-			Help: "Repairs by this process's sweeper: lease (not settled), expired, wakeup (one was lost).",
+			Help: "Repairs by this process's sweeper: lease (unsettled), expired, wakeup (lost and set again).",
 		}, []string{"kind"}),
 		pulls: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "pacer_pulls_total", Help: "Wake-ups that this process took off the queue.",
 		}),
 		lateness: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "pacer_delivery_lateness_seconds",
-			Help: "How long after its slot a delivery began: after the last of its acceptance, its send_at, its retry " +
-				"or its provider's hold, the moment from which the limits allowed it, and the end of a pause.",
+			Name:    "pacer_delivery_lateness_seconds",
+			Help:    "How long after its slot a delivery began. The slot is the latest of: acceptance, send_at, retry, end of the provider's hold, the moment the limits allow, end of a pause.",
 			Buckets: latenessBuckets,
 		}),
 		endToEnd: prometheus.NewHistogram(prometheus.HistogramOpts{
@@ -88,11 +87,11 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	}
 	m.violations = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "pacer_violations_total",
-		Help: "Deliveries beyond a limit or in quiet hours that this process's invariant checker found: 0 without a fault.",
+		Help: "Deliveries beyond a limit or in quiet hours that this process's invariant checker found; should stay 0.",
 	})
 	m.unended = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "pacer_unended_total",
-		Help: "Notifications that should have ended and have not, found by this process's invariant checker.",
+		Help: "Notifications that should have ended but have not, found by this process's invariant checker.",
 	})
 	m.checked = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "pacer_invariants_checked_timestamp_seconds",
@@ -233,40 +232,38 @@ func NewGaugeCollector(read func(context.Context) (Gauges, error)) prometheus.Co
 			"Notifications in the whole deployment by state; deferred is the one to watch.", "state"),
 		quietHeld: gauge("pacer_quiet_held", "Deferred notifications that quiet hours hold now."),
 		quietOver: gauge("pacer_quiet_overdue",
-			"Users' categories that wait although their quiet hours are over; 0 unless nobody wakes them."),
+			"Users' categories that wait after their quiet hours, as no wake-up came; should stay 0."),
 		oldest: gauge("pacer_deferred_oldest_seconds",
-			"Age of the oldest notification that a limit defers; 0 when none does. What quiet hours hold does not count."),
+			"Age of the oldest notification that a limit defers, not counting those held by quiet hours; 0 without any."),
 		users:      gauge("pacer_users_deferred", "Users with deferred notifications."),
 		partitions: gauge("pacer_partition_deferred", "Deferred notifications by partition.", "partition"),
 		unreachable: gauge("pacer_partitions_unreachable",
-			"Partitions whose Redis could not be asked; the other gauges lack them."),
+			"Partitions whose Redis does not respond; the other gauges do not include them."),
 		maxDefer: gauge("pacer_max_defer_seconds", "Shortest max_defer of any category of the policy."),
 		paused: gauge("pacer_paused", "1 for each channel, category and partition that operators paused.", "kind",
 			"name"),
 		evicts: gauge("pacer_redis_evicts", "1 when Redis evicts keys once it is full, which loses notifications."),
 		memory: gauge("pacer_redis_memory_ratio",
-			"Share of maxmemory that the fullest Redis server uses; from 0.9 on nothing is accepted; 0 without a limit."),
-		breakers: gauge("pacer_breakers_open", "Hosts that this process does not call because they failed.",
+			"Share of maxmemory that the fullest Redis server uses; at 0.9 or more nothing is accepted; 0 without a limit."),
+		breakers: gauge("pacer_breakers_open", "Hosts that this process does not call for now, because calls to them failed.",
 			"channel"),
 		policy: gauge("pacer_policy_info", "1 for the version of the policy that this process has in force.", "version"),
 		policyLoaded: gauge("pacer_policy_loaded_timestamp_seconds",
 			"When the policy that this process has in force was loaded."),
 		policyRefused: gauge("pacer_policy_refused",
-			"1 while this process refuses its policy file, and keeps the policy that it had."),
+			"1 while this process refuses its policy file and keeps its earlier policy."),
 		policiesDiffer: gauge("pacer_policy_differs", "1 while processes of the deployment have different policies in force."),
-		retimed: gauge("pacer_retime_users", "Users for whom something waited when the policy changed last: done were "+
-			"decided again, left are still to be; 0 once all are.", "state"),
+		retimed:        gauge("pacer_retime_users", "Users with waiting notifications at the last policy change: done are rescheduled under the new policy, left are not yet; left is 0 once all are.", "state"),
 		secretRefused: gauge("pacer_secret_refused",
-			"1 while this process can't use what the file of a secret holds, and keeps the value that it had.", "secret"),
+			"1 while this process can't use a secret's file and keeps its earlier value.", "secret"),
 		secretRenewed: gauge("pacer_secret_renewed_timestamp_seconds",
-			"When the value in force of a secret from a file was read.", "secret"),
+			"When the value in force of a secret was read from its file.", "secret"),
 		workers:     gauge("pacer_workers", "Processes with the worker role that are alive."),
-		gone:        gauge("pacer_processes_gone", "Processes that did not say that they stop, in the last quarter of an hour."),
-		clocksApart: gauge("pacer_clocks_apart_seconds", "How far the clock of a process and Redis's are apart at most."),
+		gone:        gauge("pacer_processes_gone", "Processes that vanished without stopping in the last 15 minutes."),
+		clocksApart: gauge("pacer_clocks_apart_seconds", "Largest difference between a process's clock and Redis's."),
 		up:          gauge("pacer_store_up", "1 for each store that this process reaches, 0 for one that does not respond.", "store"),
-		ends: gauge("pacer_ends_total", "Notifications of the deployment that ended undelivered although no attempt "+
-			"failed for good, by reason.", "reason"),
-		inFlight: gauge("pacer_in_flight", "Deliveries under way in this process, until their providers have answered."),
+		ends:        gauge("pacer_ends_total", "Notifications of the deployment that ended undelivered without an attempt failing for good, by reason.", "reason"),
+		inFlight:    gauge("pacer_in_flight", "Deliveries under way in this process, until their providers have answered."),
 		concurrency: gauge("pacer_concurrency",
 			"Deliveries that may be under way in this process; 0 without the worker role."),
 	}

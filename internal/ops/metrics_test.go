@@ -193,11 +193,11 @@ func TestCountersCountByLabel(t *testing.T) {
 	use(metrics)
 	metrics.Accepted("chat")
 	metrics.Accepted("default")
-	want := `# HELP pacer_accepted_total Notifications that this process accepted or counted for processes without metrics.
+	want := `# HELP pacer_accepted_total Notifications that this process accepted, or counted for producers that have no metrics.
 # TYPE pacer_accepted_total counter
 pacer_accepted_total{category="chat"} 2
 pacer_accepted_total{category="default"} 1
-# HELP pacer_deferrals_total Notifications that had to wait, by the blocking rule; deliveries returned, by the reason.
+# HELP pacer_deferrals_total Notifications that had to wait, by blocking rule; deliveries returned unsent, by reason.
 # TYPE pacer_deferrals_total counter
 pacer_deferrals_total{category="chat",rule="1 per 3s"} 1
 # HELP pacer_deliveries_total Deliveries by this process; the outcome is delivered or the class of the failure.
@@ -207,7 +207,7 @@ pacer_deliveries_total{channel="webhook",outcome="target_gone"} 1
 # HELP pacer_pulls_total Wake-ups that this process took off the queue.
 # TYPE pacer_pulls_total counter
 pacer_pulls_total 1
-# HELP pacer_repairs_total Repairs by this process's sweeper: lease (not settled), expired, wakeup (one was lost).
+# HELP pacer_repairs_total Repairs by this process's sweeper: lease (unsettled), expired, wakeup (lost and set again).
 # TYPE pacer_repairs_total counter
 pacer_repairs_total{kind="expired"} 2
 pacer_repairs_total{kind="lease"} 1
@@ -253,7 +253,7 @@ func TestHistograms(t *testing.T) {
 func TestGaugesShowTheDeployment(t *testing.T) {
 	t.Parallel()
 	registry, _ := newRegistry(t, read)
-	want := `# HELP pacer_deferred_oldest_seconds Age of the oldest notification that a limit defers; 0 when none does. What quiet hours hold does not count.
+	want := `# HELP pacer_deferred_oldest_seconds Age of the oldest notification that a limit defers, not counting those held by quiet hours; 0 without any.
 # TYPE pacer_deferred_oldest_seconds gauge
 pacer_deferred_oldest_seconds 1.5
 # HELP pacer_notifications Notifications in the whole deployment by state; deferred is the one to watch.
@@ -270,7 +270,7 @@ pacer_partition_deferred{partition="1"} 3
 # HELP pacer_quiet_held Deferred notifications that quiet hours hold now.
 # TYPE pacer_quiet_held gauge
 pacer_quiet_held 2
-# HELP pacer_quiet_overdue Users' categories that wait although their quiet hours are over; 0 unless nobody wakes them.
+# HELP pacer_quiet_overdue Users' categories that wait after their quiet hours, as no wake-up came; should stay 0.
 # TYPE pacer_quiet_overdue gauge
 pacer_quiet_overdue 1
 # HELP pacer_users_deferred Users with deferred notifications.

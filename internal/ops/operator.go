@@ -81,7 +81,7 @@ func (o *Operator) Resume(ctx context.Context, s control.Subject) error {
 func (o *Operator) follow(ctx context.Context) {
 	if err := o.Follower.Refresh(ctx); err != nil {
 		o.Log.WarnContext(ctx,
-			"could not read the pauses after a change; this process follows the change at its next look", "error", err)
+			"could not read the pauses after a change; this process follows the change at its next check", "error", err)
 	}
 }
 

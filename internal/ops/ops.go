@@ -99,7 +99,7 @@ func (h *handler) unavailable(w http.ResponseWriter, r *http.Request, err error)
 	case away.words() != "":
 		plain(w, http.StatusServiceUnavailable, away.words())
 	case errors.Is(err, context.DeadlineExceeded):
-		plain(w, http.StatusServiceUnavailable, "the store takes too long: the dashboard says what is slow or locked")
+		plain(w, http.StatusServiceUnavailable, "the store takes too long to respond: see the dashboard for what is slow or locked")
 	default:
 		plain(w, http.StatusServiceUnavailable, unreadable)
 	}

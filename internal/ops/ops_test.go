@@ -238,7 +238,7 @@ func TestPages(t *testing.T) {
 	unknown.Desk = &lookups{fault: notification.ErrNotFound}
 	mistaken := config()
 	mistaken.Desk = &lookups{fault: &desk.NotThisError{Asked: "u-1", IsUser: true}}
-	unheardOf := `no such notification: "n-1" was never accepted, or has ended longer ago than it is kept`
+	unheardOf := `no such notification: "n-1" was never accepted, or ended so long ago that it is no longer kept`
 	says := func(status int, text string) response {
 		return response{Status: status, Type: plain, Body: text + "\n"}
 	}

@@ -75,7 +75,7 @@ func storeProblems(s *Snapshot, add func(string, ...any)) {
 		}
 	}
 	if len(away) > 0 {
-		add("The Redis server of partition %s does not respond: nothing of it goes out.", listed(away))
+		add("The Redis server of partition %s does not respond: its notifications wait until it does.", listed(away))
 	}
 	pg := s.Postgres
 	switch {
@@ -88,12 +88,12 @@ func storeProblems(s *Snapshot, add func(string, ...any)) {
 		add("Postgres is slow: a reply took %.1f s.", pg.Took)
 	}
 	if pg != nil && pg.Lock != nil {
-		add("Locked: %d statements of pacer's have waited for up to %s for a lock of session %d on Postgres (user %s%s).",
+		add("Locked: %d of pacer's statements have waited for up to %s for a lock that session %d holds on Postgres (user %s%s).",
 			pg.Lock.Statements, timespan.Seconds(time.Duration(pg.Lock.Waited*float64(time.Second))), pg.Lock.PID,
 			pg.Lock.User, named(pg.Lock.Application))
 	}
 	if pg != nil && apart(pg.ClockAhead) && redisClock(s) == 0 {
-		add("Postgres's clock is %s Redis's: acceptance, expiry and lateness are told by both.", ahead(pg.ClockAhead))
+		add("Postgres's clock is %s Redis's: acceptance, expiry and lateness use both clocks, so correct the one that is wrong.", ahead(pg.ClockAhead))
 	}
 }
 
@@ -112,15 +112,15 @@ func processProblems(s *Snapshot, add func(string, ...any)) {
 		gone = append(gone, fmt.Sprintf("%s (missed %s ago)", g.ID, timespan.Seconds(s.At.Sub(g.At))))
 	}
 	if len(gone) > 0 {
-		add("Gone without having stopped: %s. It died, stands still, or does not reach Redis.", listed(gone))
+		add("Gone without stopping: %s. It died, hangs, or can't reach Redis.", listed(gone))
 	}
 	if wrong := redisClock(s); wrong != 0 {
-		add("Redis's clock is %s those of all processes and of Postgres: set it right.", ahead(wrong))
+		add("Redis's clock is %s those of all processes and of Postgres: correct it.", ahead(wrong))
 		return
 	}
 	for _, p := range s.Processes {
 		if apart(p.ClockAhead) {
-			add("The clock of %s is %s Redis's: set it right.", p.ID, ahead(p.ClockAhead))
+			add("The clock of %s is %s Redis's: correct it.", p.ID, ahead(p.ClockAhead))
 		}
 	}
 }
@@ -223,11 +223,11 @@ func (t *stillness) follow(s *Snapshot) []string {
 	}
 	var all []string
 	if len(unswept) > 0 && !workerless(s) { // else another sentence says so
-		all = append(all, "Stuck: no worker looks at partition "+listed(unswept)+".")
+		all = append(all, "Stuck: no worker attends to partition "+listed(unswept)+".")
 	}
 	held := slices.ContainsFunc(s.Pauses, func(p control.Pause) bool { return p.Kind != control.Channel })
 	if len(unpulled) > 0 && !held {
-		all = append(all, "Stuck: something may go, and no worker takes it, in partition "+listed(unpulled)+".")
+		all = append(all, "Stuck: no worker takes the due notifications of partition "+listed(unpulled)+".")
 	}
 	return all
 }
@@ -247,7 +247,7 @@ func (c *crowding) follow(s *Snapshot) []string {
 		c.since = s.At
 	case s.At.Sub(c.since) >= stuckAfter:
 		return []string{fmt.Sprintf("%d notifications wait for a provider: the limit of a channel or target is used up "+
-			"(--CHANNEL-limits), or a host has as many calls under way as it may.", s.Waiting.Provider)}
+			"(--CHANNEL-limits), or a host has as many calls under way as it may have.", s.Waiting.Provider)}
 	}
 	return nil
 }

@@ -108,7 +108,7 @@ func TestProblemsNameTheirCauses(t *testing.T) {
 				Processes: []ops.Process{worker("host-a", good)},
 				Gone:      []presence.Gone{{ID: "host-b", At: at.Add(-10 * time.Second)}},
 			},
-			want: []string{"Gone without having stopped: host-b (missed 10s ago). It died, stands still, or does not reach Redis."},
+			want: []string{"Gone without stopping: host-b (missed 10s ago). It died, hangs, or can't reach Redis."},
 		},
 		"no worker": {
 			s: ops.Snapshot{Processes: []ops.Process{
@@ -142,7 +142,7 @@ func TestProblemsNameTheirCauses(t *testing.T) {
 			s: ops.Snapshot{Postgres: &ops.Postgres{
 				Lock: &ops.Lock{Statements: 3, Waited: 14.2, PID: 77, User: "ann", Application: "psql"},
 			}},
-			want: []string{"Locked: 3 statements of pacer's have waited for up to 14s for a lock of session 77 on Postgres " +
+			want: []string{"Locked: 3 of pacer's statements have waited for up to 14s for a lock that session 77 holds on Postgres " +
 				"(user ann, application psql)."},
 		},
 		"Redis's clock": {
@@ -150,11 +150,11 @@ func TestProblemsNameTheirCauses(t *testing.T) {
 				Processes: []ops.Process{skewed},
 				Postgres:  &ops.Postgres{ClockAhead: -7.1},
 			},
-			want: []string{"Redis's clock is 7.1 s ahead of those of all processes and of Postgres: set it right."},
+			want: []string{"Redis's clock is 7.1 s ahead of those of all processes and of Postgres: correct it."},
 		},
 		"a clock": {
 			s:    ops.Snapshot{Processes: []ops.Process{skewed}},
-			want: []string{"The clock of host-b is 7.2 s behind Redis's: set it right."},
+			want: []string{"The clock of host-b is 7.2 s behind Redis's: correct it."},
 		},
 		"Postgres slow": {
 			s:    ops.Snapshot{Postgres: &ops.Postgres{Took: 1.3, InUse: 20, Max: 20}},
@@ -168,7 +168,7 @@ func TestProblemsNameTheirCauses(t *testing.T) {
 			s: ops.Snapshot{Counts: stats.Counts{Partitions: []stats.Partition{
 				{Partition: 0}, {Partition: 3, Unreachable: true},
 			}}},
-			want: []string{"The Redis server of partition 3 does not respond: nothing of it goes out."},
+			want: []string{"The Redis server of partition 3 does not respond: its notifications wait until it does."},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -212,16 +212,16 @@ func TestAStuckPartitionIsNamed(t *testing.T) {
 			look(0, stats.Partition{Deferred: 5, Steps: 1, SweptAt: 1, QuietOver: 1}),
 			look(2, stats.Partition{Deferred: 5, Steps: 1, SweptAt: 2, QuietOver: 1}),
 			look(18, stats.Partition{Deferred: 5, Steps: 1, SweptAt: 3, QuietOver: 1}),
-		}, want: "Stuck: something may go, and no worker takes it, in partition 3 (for 16s)."},
+		}, want: "Stuck: no worker takes the due notifications of partition 3 (for 16s)."},
 		"nobody sweeps": {looks: []ops.Snapshot{
 			look(0, stats.Partition{Deferred: 5, SweptAt: 1}), look(2, stats.Partition{Deferred: 5, SweptAt: 1}),
 			look(18, stats.Partition{Deferred: 5, SweptAt: 1}),
-		}, want: "Stuck: no worker looks at partition 3 (for 16s)."},
+		}, want: "Stuck: no worker attends to partition 3 (for 16s)."},
 		"nobody pulls": {looks: []ops.Snapshot{
 			look(0, stats.Partition{Queued: 5, Steps: 9, SweptAt: 1}),
 			look(2, stats.Partition{Queued: 5, Steps: 9, SweptAt: 2}),
 			look(18, stats.Partition{Queued: 5, Steps: 9, SweptAt: 3}),
-		}, want: "Stuck: something may go, and no worker takes it, in partition 3 (for 16s)."},
+		}, want: "Stuck: no worker takes the due notifications of partition 3 (for 16s)."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -243,8 +243,7 @@ func TestALimitOfAChannelThatIsUsedUpIsNamed(t *testing.T) {
 		}
 	}
 	well, away := push.Host{}, push.Host{Host: "x", Breaker: push.BreakerOpen, OpenSince: at}
-	const want = "7 notifications wait for a provider: the limit of a channel or target is used up (--CHANNEL-limits), or " +
-		"a host has as many calls under way as it may."
+	const want = "7 notifications wait for a provider: the limit of a channel or target is used up (--CHANNEL-limits), or a host has as many calls under way as it may have."
 	for name, c := range map[string]struct {
 		looks []ops.Snapshot
 		want  string

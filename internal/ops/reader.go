@@ -183,7 +183,7 @@ func (r *Reader) Snapshot(ctx context.Context) (*Snapshot, error) {
 		reply()
 	}
 	if away.words() == "" && errors.Is(err, context.DeadlineExceeded) {
-		away.Slow = []string{"The stores take too long to tell everything"}
+		away.Slow = []string{"The stores take too long to respond to everything"}
 	}
 	if away.words() == "" {
 		return nil, err

@@ -57,7 +57,7 @@ func (c ReadyCheck) Ready(ctx context.Context) Readiness {
 		readiness.add("Postgres", postgres, true, asked)
 	}
 	if c.Draining() {
-		readiness.Reason = "not ready: this process is draining: it finishes what it delivers, then stops"
+		readiness.Reason = "not ready: this process is draining: it finishes the deliveries in flight, then stops"
 	}
 	return readiness
 }

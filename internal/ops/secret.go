@@ -32,7 +32,7 @@ func secretProblems(s *Snapshot, add func(string, ...any)) {
 	for _, p := range s.Processes {
 		for _, of := range p.Secrets {
 			if of.Refused != "" {
-				add("%s can't use what the file of %s holds, and keeps the value that it had %s ago: %s.", p.ID, of.Name,
+				add("%s has been unable to use the file of %s for %s and keeps its earlier value: %s.", p.ID, of.Name,
 					timespan.Seconds(s.At.Sub(of.RefusedAt)), of.Refused)
 			}
 		}

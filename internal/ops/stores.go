@@ -46,11 +46,11 @@ func newPoolCollector(client redis.UniversalClient, postgres *pgxpool.Pool) prom
 		connections: desc("pacer_pool_connections", "Connections of this process to a store, in use or idle.", "state"),
 		most:        desc("pacer_pool_connections_max", "The most connections that this process makes to a store."),
 		waits: desc("pacer_pool_waits_total",
-			"Times that work in this process had to wait for a connection, since all were in use."),
+			"How often work in this process had to wait for a connection, because all were in use."),
 		waited: desc("pacer_pool_wait_seconds_total", "How long work in this process waited for connections, in all."),
-		failed: desc("pacer_pool_timeouts_total", "Times that work in this process got no connection in time."),
+		failed: desc("pacer_pool_timeouts_total", "How often work in this process got no connection in time."),
 		opens: desc("pacer_pool_opened_total",
-			"Connections that this process opened; many a second mean that connections break."),
+			"Connections that this process opened; a high rate means that connections break."),
 	}
 }
 

@@ -25,7 +25,7 @@ func TestALookUpThatFailsSaysWhy(t *testing.T) {
 			fault: late, ready: ops.Readiness{Slow: []string{"Postgres is slow: a reply takes 1.6 s"}},
 			want: "Postgres is slow: a reply takes 1.6 s\n",
 		},
-		"late":  {fault: late, want: "the store takes too long: the dashboard says what is slow or locked\n"},
+		"late":  {fault: late, want: "the store takes too long to respond: see the dashboard for what is slow or locked\n"},
 		"other": {fault: errAway, want: "the store can't be read now: this process's log says why\n"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -78,7 +78,7 @@ func (d *document) readCap(path string, node ast.Node) (c placedCap, name ast.No
 			d.add(f.value, join(path, "name"), "must be 1 to %d of A-Z a-z 0-9 . _ -", MaxCategoryNameBytes)
 		}
 	} else {
-		d.add(node, path, "needs name, which its reason has: cap:NAME")
+		d.add(node, path, "needs a name, which appears in its reason: cap:NAME")
 	}
 	if f, ok := fields["categories"]; ok {
 		c.Categories = readList(d, join(path, "categories"), f.value, "categories such as [promo, news]",
@@ -90,7 +90,7 @@ func (d *document) readCap(path string, node ast.Node) (c placedCap, name ast.No
 	}
 	if len(c.Categories) == 0 {
 		d.add(cmp.Or(fields["categories"].key, node), path,
-			"needs categories, those that it counts; user_cap is the cap over all of them")
+			"needs categories: those it counts; for a cap over all categories use user_cap")
 	}
 	if f, ok := fields["channels"]; ok {
 		c.Channels = readList(d, join(path, "channels"), f.value, "channels such as [fcm, apns]", d.readChannel)
@@ -128,7 +128,7 @@ func (d *document) readCapLimits(path string, node ast.Node, fields map[string]e
 	}
 	rules := d.readLimits(join(path, "limits"), f.value, throttle.KindNamed)
 	if len(rules) == 0 && len(d.faults) == 0 {
-		d.add(f.key, join(path, "limits"), "has no limit, and caps nothing; name one such as {max: 3, per: 7d}")
+		d.add(f.key, join(path, "limits"), "has no limit, so it caps nothing; add one such as {max: 3, per: 7d}")
 	}
 	var channels []string
 	for _, channel := range c.Channels {

@@ -81,7 +81,7 @@ func TestParseRefusesCaps(t *testing.T) {
 		},
 		"no name": {
 			text: capsOf("[{categories: [news], " + limits + "}]"),
-			want: "3:8: caps[0]: needs name, which its reason has: cap:NAME",
+			want: "3:8: caps[0]: needs a name, which appears in its reason: cap:NAME",
 		},
 		"a colon in the name": {
 			text: capsOf("[{name: 'a:b', categories: [news], " + limits + "}]"),
@@ -94,11 +94,11 @@ func TestParseRefusesCaps(t *testing.T) {
 		},
 		"no categories": {
 			text: capsOf("[{name: a, " + limits + "}]"),
-			want: "3:8: caps[0]: needs categories, those that it counts; user_cap is the cap over all of them",
+			want: "3:8: caps[0]: needs categories: those it counts; for a cap over all categories use user_cap",
 		},
 		"empty categories": {
 			text: capsOf("[{name: a, categories: [], " + limits + "}]"),
-			want: "3:18: caps[0]: needs categories, those that it counts; user_cap is the cap over all of them",
+			want: "3:18: caps[0]: needs categories: those it counts; for a cap over all categories use user_cap",
 		},
 		"an unknown category": {
 			text: capsOf("[{name: a, categories: [news, prom], " + limits + "}]"),
@@ -119,7 +119,7 @@ func TestParseRefusesCaps(t *testing.T) {
 		},
 		"empty limits": {
 			text: capsOf("[{name: a, categories: [news], limits: []}]"),
-			want: "3:38: caps[0].limits: has no limit, and caps nothing; name one such as {max: 3, per: 7d}",
+			want: "3:38: caps[0].limits: has no limit, so it caps nothing; add one such as {max: 3, per: 7d}",
 		},
 		"five caps": {
 			text: capsOf("[{name: a, categories: [news], " + limits + "}, " +

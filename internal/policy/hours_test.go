@@ -91,8 +91,8 @@ In quiet hours:
   end as expired, reason quiet_hours: offers
   go at once, and do not disturb: news
   go as always: codes, pages
-  go as always whatever their category: priority critical, high
-When they end, each user begins again at a moment of one's own within 15m.
+  go out as always, whatever their category: priority critical, high
+When they end, each user's notifications start again at a moment of that user's own, within 15m.
 
 Window office, used by users' own quiet hours only, by each user's clock:
   Mon-Fri closed 00:00-09:00 and 17:00-24:00
@@ -125,8 +125,7 @@ categories:
 	for _, w := range policy.Warnings("p", p) {
 		got = append(got, fmt.Sprintf("%d:%d: %s", w.Line, w.Column, w.Message))
 	}
-	want := []string{"7:3: categories.codes: may wait for max_defer 10h, and night is closed for up to 10h15m, spread " +
-		"included: what comes early in it expires; raise max_defer, or set quiet_hours: {then: drop}"}
+	want := []string{"7:3: categories.codes: may wait for max_defer 10h, and night is closed for up to 10h15m, spread included: notifications that come early in it expire; raise max_defer, or set quiet_hours: {then: drop}"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)
 	}
@@ -141,12 +140,11 @@ func TestParseRefusesHours(t *testing.T) {
 	faulty{
 		"no zone": {
 			text: atEnd("time_zone: Vienna"),
-			want: `3:12: time_zone: "Vienna" is no time zone: name one of the IANA database, such as Europe/Vienna`,
+			want: `3:12: time_zone: "Vienna" is not a time zone: use one from the IANA database, such as Europe/Vienna`,
 		},
 		"an offset": {
 			text: atEnd("time_zone: UTC+2"),
-			want: `3:12: time_zone: "UTC+2" is an offset, which knows no daylight saving time: ` +
-				"name a zone such as Europe/Vienna",
+			want: `3:12: time_zone: "UTC+2" is an offset, which has no daylight saving time: use a zone such as Europe/Vienna`,
 		},
 		"an unknown window": {
 			text: quiet("{window: nigth}"),
@@ -163,33 +161,32 @@ func TestParseRefusesHours(t *testing.T) {
 		},
 		"closed and open": {
 			text: window(`{closed: [{from: "00:00", to: "12:00"}], open: [{from: "13:00", to: "14:00"}]}`),
-			want: `3:18: windows.night: has closed and open ranges: keep one of both`,
+			want: `3:18: windows.night: has both closed and open ranges: keep only one kind`,
 		},
 		"no range": {
-			text: window(`{}`), want: `3:18: windows.night: has no range: name when it is closed, or when it is open`,
+			text: window(`{}`), want: `3:18: windows.night: has no range: say when it is closed, or when it is open`,
 		},
 		"no time of day": {
 			text: window(`{closed: [{from: "8", to: "25:00"}]}`),
-			want: "3:35: windows.night.closed[0].from: \"8\" is no time of day: write it from 00:00 to 24:00, as in 08:00\n" +
-				"3:44: windows.night.closed[0].to: \"25:00\" is no time of day: write it from 00:00 to 24:00, as in 08:00",
+			want: "3:35: windows.night.closed[0].from: \"8\" is not a time of day: write one from 00:00 to 24:00, such as 08:00\n" +
+				"3:44: windows.night.closed[0].to: \"25:00\" is not a time of day: write one from 00:00 to 24:00, such as 08:00",
 		},
 		"a date that does not exist": {
 			text: window(`{closed: [{from: "22:00", to: "08:00"}], dates: [2026-02-30]}`),
-			want: `3:67: windows.night.dates[0]: "2026-02-30" is no date: write one that exists, as in 2026-12-24`,
+			want: `3:67: windows.night.dates[0]: "2026-02-30" is not a date: write one that exists, such as 2026-12-24`,
 		},
 		"no weekday": {
 			text: window(`{closed: [{days: mon-fry, from: "22:00", to: "08:00"}]}`),
-			want: `3:35: windows.night.closed[0].days: "fry" is no weekday: use mon, tue, wed, thu, fri, sat or sun`,
+			want: `3:35: windows.night.closed[0].days: "fry" is not a weekday: use mon, tue, wed, thu, fri, sat or sun`,
 		},
 		"more ranges than may be": {
 			text: window("{closed: [" + strings.Repeat(`{from: "08:00", to: "09:00"},`, 17) + "]}"),
-			want: `3:18: windows.night: has 17 ranges, may have 16`,
+			want: `3:18: windows.night: has 17 ranges, may have at most 16`,
 		},
 		"nothing can outlast it": {
 			text: atEnd(`windows: {weekend: {open: [{days: mon-fri, from: "08:00", to: "18:00"}]}}`,
 				"quiet_hours: {window: weekend}"),
-			want: "4:1: quiet_hours: weekend is closed for up to 62h, and no category may wait for longer than 24h: what " +
-				"comes as it closes would always expire; raise max_defer, or set quiet_hours: {then: drop} in the " +
+			want: "4:1: quiet_hours: weekend is closed for up to 62h, and no category may wait for longer than 24h: whatever arrives just as it closes always expires; raise max_defer, or set quiet_hours: {then: drop} in the " +
 				"categories that may",
 		},
 		"a spread over half the open time": {

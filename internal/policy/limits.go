@@ -90,7 +90,7 @@ func (d *document) readReserve(path string, e entry, most int) throttle.Reserve 
 		priority, known := notification.ParsePriority(e.name)
 		switch {
 		case !known:
-			d.add(e.key, join(path, e.name), "is no priority; a reserve is for critical, high or normal%s",
+			d.add(e.key, join(path, e.name), "is not a priority; a reserve is for critical, high or normal%s",
 				nearest.Hint(e.name, []string{"critical", "high", "normal"}))
 			continue
 		case priority == notification.PriorityLow:

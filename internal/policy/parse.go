@@ -51,7 +51,7 @@ func (d *document) readPolicy(p *Policy, root ast.Node) {
 	if version, ok := fields["version"]; !ok {
 		d.add(root, "version", "is missing; begin the file with version: 1")
 	} else if text, _ := scalar(version.value); text != "1" {
-		d.add(version.value, "version", "must be 1, the only version there is, is %s", nearest.Quote(text))
+		d.add(version.value, "version", "must be 1, the only version so far, is %s", nearest.Quote(text))
 	}
 	if e, ok := fields["user_cap"]; ok {
 		p.UserCap = d.readUserCap(e)

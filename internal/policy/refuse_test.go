@@ -73,7 +73,7 @@ func TestParseRefusesCategories(t *testing.T) {
 		},
 		"another version": {
 			text: "version: 2\ncategories: {default: {}}\n",
-			want: `1:10: version: must be 1, the only version there is, is "2"`,
+			want: `1:10: version: must be 1, the only version so far, is "2"`,
 		},
 		"no categories": {
 			text: "version: 1\n", want: "1:1: categories: is missing; a policy needs at least the category default",
@@ -209,7 +209,7 @@ func TestParseRefusesLimits(t *testing.T) {
 		},
 		"reserve for nobody": {
 			text: inDefault("limits: [{max: 5, per: 1s, reserve: {hgih: 2}}]"),
-			want: "4:42: categories.default.limits[0].reserve.hgih: is no priority; a reserve is for critical, high or normal " +
+			want: "4:42: categories.default.limits[0].reserve.hgih: is not a priority; a reserve is for critical, high or normal " +
 				"(did you mean high?)",
 		},
 		"reserve for low": {

@@ -40,8 +40,7 @@ func (d *document) warnCategory(path string, e entry, c Category, limits, caps [
 	}
 	for _, rule := range limits {
 		if rule.Kind == throttle.KindGap && rule.Per > c.MaxDefer {
-			d.warn(rule.node, rule.path, "is %s, longer than max_defer %s: what comes right after another expires "+
-				"instead of going out", timespan.Text(rule.Per), timespan.Text(c.MaxDefer))
+			d.warn(rule.node, rule.path, "is %s, longer than max_defer %s: a notification that comes right after another expires instead of going out", timespan.Text(rule.Per), timespan.Text(c.MaxDefer))
 		}
 	}
 	d.warnPointless(c.Plan.Algorithm, limits, caps)
@@ -55,7 +54,7 @@ func (d *document) warnPointless(algorithm throttle.Algorithm, limits, caps []pl
 				i < j && covers(algorithm, rule.Rule, other.Rule) && other.Kind == rule.Kind {
 				continue
 			}
-			d.warn(rule.node, rule.path, "can never be the one that blocks: %s is stricter", other.path)
+			d.warn(rule.node, rule.path, "never blocks anything: %s is stricter", other.path)
 			break
 		}
 	}

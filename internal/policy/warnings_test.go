@@ -34,28 +34,27 @@ func TestWarnings(t *testing.T) {
 		},
 		"a gap longer than max_defer": {
 			text: "  default: {min_gap: 2h, max_defer: 1h}\n",
-			want: []string{"p:3:22: categories.default.min_gap: is 2h, longer than max_defer 1h: what comes right " +
-				"after another expires instead of going out"},
+			want: []string{"p:3:22: categories.default.min_gap: is 2h, longer than max_defer 1h: a notification that comes right after another expires instead of going out"},
 		},
 		"a longer window with no more": {
 			text: "  default: {limits: [{max: 10, per: 1m}, {max: 10, per: 1h}]}\n",
-			want: []string{"p:3:22: categories.default.limits[0]: can never be the one that blocks: " +
+			want: []string{"p:3:22: categories.default.limits[0]: never blocks anything: " +
 				"categories.default.limits[1] is stricter"},
 		},
 		"the same window twice": {
 			text: "  default: {limits: [{max: 5, per: 1m}, {max: 9, per: 1m}]}\n",
-			want: []string{"p:3:41: categories.default.limits[1]: can never be the one that blocks: " +
+			want: []string{"p:3:41: categories.default.limits[1]: never blocks anything: " +
 				"categories.default.limits[0] is stricter"},
 		},
 		"a gap that never fills a window": {
 			text: "  default: {limits: [{max: 20, per: 1m}], min_gap: 3s}\n",
-			want: []string{"p:3:22: categories.default.limits[0]: can never be the one that blocks: " +
+			want: []string{"p:3:22: categories.default.limits[0]: never blocks anything: " +
 				"categories.default.min_gap is stricter"},
 		},
 		"a gap that nearly does": {text: "  default: {limits: [{max: 19, per: 1m}], min_gap: 3s}\n"},
 		"a cap that is stricter": {
 			text: "  default: {limits: [{max: 20, per: 1m}]}\nuser_cap: {limits: [{max: 20, per: 1h}]}\n",
-			want: []string{"p:3:22: categories.default.limits[0]: can never be the one that blocks: user_cap.limits[0] is " +
+			want: []string{"p:3:22: categories.default.limits[0]: never blocks anything: user_cap.limits[0] is " +
 				"stricter"},
 		},
 		"a day is not a window": {
@@ -66,7 +65,7 @@ func TestWarnings(t *testing.T) {
 		},
 		"no more room for anybody": {
 			text: "  default: {limits: [{max: 10, per: 1m}, {max: 10, per: 1h, reserve: {high: 3}}]}\n",
-			want: []string{"p:3:22: categories.default.limits[0]: can never be the one that blocks: " +
+			want: []string{"p:3:22: categories.default.limits[0]: never blocks anything: " +
 				"categories.default.limits[1] is stricter"},
 		},
 		"counters admit more at their edges": {

@@ -194,7 +194,7 @@ func (w *Watcher) check(ctx context.Context) {
 	case restored:
 		log.InfoContext(ctx, "policy file holds the policy in force again")
 	case refused:
-		log.ErrorContext(ctx, "policy file refused; the policy in force stays", "error", err)
+		log.ErrorContext(ctx, "policy file refused; keeping the policy in force", "error", err)
 	case unchanged, refusedAgain:
 	}
 }

@@ -207,7 +207,7 @@ func TestWatcherKeepsThePolicyWhenTheFileIsFaulty(t *testing.T) {
 	before := w.Current()
 
 	write(t, path, "version: 1\n")
-	w.wantLine(t, `"level":"ERROR"`, "the policy in force stays", path+":1:1: categories: is missing")
+	w.wantLine(t, `"level":"ERROR"`, "keeping the policy in force", path+":1:1: categories: is missing")
 	if w.Current() != before {
 		t.Error("the faulty file replaced the policy")
 	}

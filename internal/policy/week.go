@@ -108,13 +108,13 @@ func (p *Policy) describeQuiet(text *strings.Builder) {
 		}
 	}
 	if exempt := quiet.ExemptFrom; exempt > 0 {
-		fmt.Fprintf(text, "  go as always whatever their category: priority %s\n", describeFrom(exempt))
+		fmt.Fprintf(text, "  go out as always, whatever their category: priority %s\n", describeFrom(exempt))
 	}
 	if quiet.Spread > 0 {
-		fmt.Fprintf(text, "When they end, each user begins again at a moment of one's own within %s.\n",
+		fmt.Fprintf(text, "When they end, each user's notifications start again at a moment of that user's own, within %s.\n",
 			timespan.Text(quiet.Spread))
 	} else {
-		text.WriteString("When they end, all users begin again at once.\n")
+		text.WriteString("When they end, all users' notifications start again at once.\n")
 	}
 }
 
@@ -141,16 +141,14 @@ func (d *document) checkPatience(p *Policy, at, categories entry) {
 		}
 	}
 	if held > 0 && most < weekly {
-		d.add(at.key, at.name, "%s is closed for up to %s, and no category may wait for longer than %s: what comes as it "+
-			"closes would always expire; raise max_defer, or set quiet_hours: {then: drop} in the categories that may",
+		d.add(at.key, at.name, "%s is closed for up to %s, and no category may wait for longer than %s: whatever arrives just as it closes always expires; raise max_defer, or set quiet_hours: {then: drop} in the categories that may",
 			p.QuietHours.Window, timespan.Text(weekly), timespan.Text(most))
 		return
 	}
 	for _, e := range entries {
 		c := p.Categories[e.name]
 		if whole := longest + p.QuietHours.Spread; c.heldInQuietHours() && c.MaxDefer < whole {
-			d.warn(e.key, join("categories", e.name), "may wait for max_defer %s, and %s is closed for up to %s, spread "+
-				"included: what comes early in it expires; raise max_defer, or set quiet_hours: {then: drop}",
+			d.warn(e.key, join("categories", e.name), "may wait for max_defer %s, and %s is closed for up to %s, spread included: notifications that come early in it expire; raise max_defer, or set quiet_hours: {then: drop}",
 				timespan.Text(c.MaxDefer), p.QuietHours.Window, timespan.Text(whole))
 		}
 	}

@@ -148,7 +148,7 @@ func (f *Follower) Look(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	if err := f.readAll(ctx); err != nil && ctx.Err() == nil {
-		f.cfg.Log.DebugContext(ctx, "could not look for changed preferences; those that are known hold until the next look",
+		f.cfg.Log.DebugContext(ctx, "could not check for changed preferences; using the known ones until the next check",
 			"error", err)
 	}
 	if f.cfg.Agendas != nil {
@@ -211,7 +211,7 @@ func (f *Follower) take(ctx context.Context, number int, page []notification.Pre
 		}
 		f.cfg.Changed(c.UserID)
 		if err := f.set(c.UserID, &c.Preferences, uint16(number), p.round); err != nil {
-			f.cfg.Log.WarnContext(ctx, "could not read a user's preferences; in place of what can't be read, the policy holds",
+			f.cfg.Log.WarnContext(ctx, "could not read some of a user's preferences; applying the policy in their place",
 				"user_id", c.UserID, "error", err)
 		}
 		p.from = c.Number
@@ -268,7 +268,7 @@ func (f *Follower) wakeSome(ctx context.Context, partition int, changes []change
 	}
 	waiting, err := f.cfg.Agendas.WakePersonal(ctx, partition, users...)
 	if err != nil {
-		f.cfg.Log.DebugContext(ctx, "could not reschedule under changed preferences; it is tried again at the next look",
+		f.cfg.Log.DebugContext(ctx, "could not reschedule notifications under changed preferences; retrying at the next check",
 			"users", len(users), "error", err)
 		return changes
 	}
@@ -288,7 +288,7 @@ func (f *Follower) noteWoken(ctx context.Context, marks []int64) {
 		return
 	}
 	if err := f.cfg.Marks.NoteWoken(ctx, marks); err != nil {
-		f.cfg.Log.DebugContext(ctx, "could not note whose agendas were decided again; a process that starts does it again",
+		f.cfg.Log.DebugContext(ctx, "could not note whose notifications were rescheduled; the next process to start reschedules them again",
 			"error", err)
 		return
 	}

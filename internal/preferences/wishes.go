@@ -38,7 +38,7 @@ func (w *wishes) take(p *notification.Preferences) (*Wish, error) {
 	}
 	raw, err := json.Marshal(of)
 	if err != nil {
-		return none, fmt.Errorf("read what a user wants: %w", err)
+		return none, fmt.Errorf("read a user's preferences: %w", err)
 	}
 	if string(raw) == "{}" {
 		return none, nil

@@ -81,7 +81,7 @@ func (a *Announcer) Run(ctx context.Context) {
 	defer ticker.Stop()
 	for {
 		if err := a.Announce(ctx); err != nil && ctx.Err() == nil {
-			a.log.DebugContext(ctx, "renew this process's entry", "error", err)
+			a.log.DebugContext(ctx, "could not renew this process's entry in the list of processes; retrying", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -138,7 +138,7 @@ func (a *Announcer) withdraw(ctx context.Context) {
 	pipe.SRem(ctx, index, a.self.ID)
 	pipe.ZRem(ctx, gone, a.self.ID) // if it was missed for a while
 	if _, err := pipe.Exec(ctx); err != nil {
-		a.log.DebugContext(ctx, "take this process off the list; its entry ends by itself", "error", err)
+		a.log.DebugContext(ctx, "could not take this process off the list of processes; its entry expires by itself", "error", err)
 	}
 }
 

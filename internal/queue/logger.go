@@ -23,7 +23,7 @@ func (l *logger) write(level slog.Level, args []any) {
 		l.suppressed.Add(1)
 		return
 	}
-	l.log.Log(context.Background(), level, "message of the queue", "text", fmt.Sprint(args...), "suppressed",
+	l.log.Log(context.Background(), level, "message from asynq", "text", fmt.Sprint(args...), "suppressed",
 		l.suppressed.Swap(0))
 }
 

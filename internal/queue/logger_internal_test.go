@@ -34,7 +34,7 @@ func TestLoggerLetsOneThroughPerSecond(t *testing.T) {
 			l.Error("Dequeue error: ", "connection refused")
 			<-time.After(100 * time.Millisecond)
 		}
-		line := `level=ERROR msg="message of the queue" text="Dequeue error: connection refused" suppressed=`
+		line := `level=ERROR msg="message from asynq" text="Dequeue error: connection refused" suppressed=`
 		want := line + "0\n" + strings.Repeat(line+"9\n", 9)
 		if diff := cmp.Diff(want, text.String()); diff != "" {
 			t.Errorf("log differs (-want +got):\n%s", diff)
@@ -51,11 +51,11 @@ func TestLoggerKeepsLevels(t *testing.T) {
 			write("n=", 1)
 			<-time.After(time.Second)
 		}
-		want := `level=DEBUG msg="message of the queue" text="n=1" suppressed=0
-level=INFO msg="message of the queue" text="n=1" suppressed=0
-level=WARN msg="message of the queue" text="n=1" suppressed=0
-level=ERROR msg="message of the queue" text="n=1" suppressed=0
-level=ERROR msg="message of the queue" text="n=1" suppressed=0
+		want := `level=DEBUG msg="message from asynq" text="n=1" suppressed=0
+level=INFO msg="message from asynq" text="n=1" suppressed=0
+level=WARN msg="message from asynq" text="n=1" suppressed=0
+level=ERROR msg="message from asynq" text="n=1" suppressed=0
+level=ERROR msg="message from asynq" text="n=1" suppressed=0
 `
 		if diff := cmp.Diff(want, text.String()); diff != "" {
 			t.Errorf("log differs (-want +got):\n%s", diff)

@@ -62,7 +62,7 @@ func (w *Watch) Run(ctx context.Context) {
 	defer ticker.Stop()
 	for {
 		if err := w.Look(ctx); err != nil && ctx.Err() == nil {
-			w.log.DebugContext(ctx, "look at the memory of Redis", "error", err)
+			w.log.DebugContext(ctx, "could not read how much memory Redis uses; retrying", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -122,11 +122,11 @@ func (w *Watch) note(ctx context.Context, ratio float64) {
 	switch was := w.full.Load(); {
 	case !was && ratio >= highMark:
 		w.full.Store(true)
-		w.log.WarnContext(ctx, "Redis has hardly any memory left; nothing more is taken on until it has", "used",
+		w.log.WarnContext(ctx, "Redis is almost out of memory; taking on nothing new until it has room again", "used",
 			percent(ratio))
 	case was && ratio < lowMark:
 		w.full.Store(false)
-		w.log.InfoContext(ctx, "Redis has memory again", "used", percent(ratio))
+		w.log.InfoContext(ctx, "Redis has room again", "used", percent(ratio))
 	}
 }
 

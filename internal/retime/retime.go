@@ -120,7 +120,7 @@ func (s *Service) Run(ctx context.Context) {
 	for {
 		wait, err := s.step(ctx)
 		if err != nil && ctx.Err() == nil {
-			s.cfg.Log.WarnContext(ctx, "could not look whether what waits is decided by the policy in force; trying again",
+			s.cfg.Log.WarnContext(ctx, "could not check whether waiting notifications are scheduled under the policy in force; retrying",
 				"error", err)
 			wait = later
 		}
@@ -169,7 +169,7 @@ func (s *Service) start(ctx context.Context) {
 func (s *Service) report(ctx context.Context, version string) {
 	s.ready.Store(&version)
 	if err := s.cfg.Announce(ctx); err != nil && ctx.Err() == nil {
-		s.cfg.Log.DebugContext(ctx, "announce the policy; it is announced again within seconds", "error", err)
+		s.cfg.Log.DebugContext(ctx, "could not announce the policy; retrying within seconds", "error", err)
 	}
 }
 
@@ -259,10 +259,10 @@ func (s *Service) begin(ctx context.Context, known *Progress, p pass) (err error
 	begun, err := beginPass.Run(ctx, s.cfg.Client, []string{key}, known.pass, s.Ready(), flag(p.everywhere),
 		s.cfg.Agendas.Partitions(), users, rate(users, p.workers, s.over, s.held), flag(users == 0)).Int()
 	if err != nil {
-		return fmt.Errorf("begin to decide again what waits: %w", err)
+		return fmt.Errorf("begin to reschedule waiting notifications: %w", err)
 	}
 	if begun == 1 && users > 0 {
-		s.cfg.Log.InfoContext(ctx, "what waits is decided again under the new policy", "version", s.Ready(), "users", users,
+		s.cfg.Log.InfoContext(ctx, "rescheduling waiting notifications under the new policy", "version", s.Ready(), "users", users,
 			"on_every_process", p.everywhere)
 	}
 	return nil
@@ -289,7 +289,7 @@ func (s *Service) takePart(ctx context.Context, known *Progress) (wait time.Dura
 		partition, err := claimPartition.Run(ctx, s.cfg.Client, []string{key}, known.pass, s.cfg.Process,
 			lease.Microseconds()).Int()
 		if err != nil {
-			return later, fmt.Errorf("take a partition to decide again what waits: %w", err)
+			return later, fmt.Errorf("claim a partition to reschedule: %w", err)
 		}
 		if partition < 0 {
 			return soon, nil
@@ -334,7 +334,7 @@ func (s *Service) note(ctx context.Context, known *Progress, partition, users in
 	ours, err := notePage.Run(ctx, s.cfg.Client, []string{key}, known.pass, s.cfg.Process, lease.Microseconds(),
 		partition, users, flag(last)).Int()
 	if err != nil {
-		return fmt.Errorf("note which users of partition %d are decided again: %w", partition, err)
+		return fmt.Errorf("note which users of partition %d are rescheduled: %w", partition, err)
 	}
 	if ours == 0 {
 		return errOver

@@ -47,7 +47,7 @@ func (p *Progress) Left() int {
 func Read(ctx context.Context, client redis.Cmdable) (Progress, error) {
 	fields, err := client.HGetAll(ctx, key).Result()
 	if err != nil {
-		return Progress{}, fmt.Errorf("read how far the change of the policy is: %w", err)
+		return Progress{}, fmt.Errorf("read the progress of the policy change: %w", err)
 	}
 	number := func(name string) int { n, _ := strconv.Atoi(fields[name]); return n } // absent means 0
 	moment := func(name string) time.Time {

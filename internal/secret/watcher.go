@@ -198,7 +198,7 @@ func (w *Watcher) refuse(ctx context.Context, s *source, err error) {
 	}
 	state.Refused = err.Error()
 	w.put(s, state)
-	w.log.ErrorContext(ctx, "a secret's file can't be used; the value in force stays", "secret", s.Name, "error", err)
+	w.log.ErrorContext(ctx, "a secret's file can't be used; keeping the value in force", "secret", s.Name, "error", err)
 }
 
 // restored notes that the files hold the value in force again.

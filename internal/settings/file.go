@@ -153,10 +153,10 @@ func (f *settingsFile) nameSender(at *ast.MappingValueNode, name notification.Ch
 	before, repeated := f.named[name]
 	switch err := checkSenderName(name); {
 	case known == nil:
-		f.note(at.Key, "there is no kind of channel %q%s; there are %s", name.Kind(),
+		f.note(at.Key, "%q is not a kind of channel%s; use one of %s", name.Kind(),
 			nearest.Hint(string(name.Kind()), kinds), nearest.List(kinds))
 	case len(known) == 0:
-		f.note(at.Key, "the channel %s has no settings, so it has no senders with names", name.Kind())
+		f.note(at.Key, "the channel %s has no settings, so it can't have named senders", name.Kind())
 	case err != nil:
 		f.note(at.Key, "%q %v", name, err)
 	case repeated:

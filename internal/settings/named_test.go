@@ -58,7 +58,7 @@ func TestSendersWithNamesAreRefused(t *testing.T) {
 	for name, test := range map[string]struct{ text, want string }{
 		"UnknownKind": {
 			text: "fmc:shop: {credentials: x}",
-			want: `FILE:2:3: there is no kind of channel "fmc" (did you mean fcm?); there are apns, email, fcm, log, ntfy, slack, sms, teams, webhook, webpush`,
+			want: `FILE:2:3: "fmc" is not a kind of channel (did you mean fcm?); use one of apns, email, fcm, log, ntfy, slack, sms, teams, webhook, webpush`,
 		},
 		"Capitals": {
 			text: "fcm:Shop: {credentials: x}",
@@ -73,7 +73,7 @@ func TestSendersWithNamesAreRefused(t *testing.T) {
 			want: `FILE:2:3: "fcm:` + strings.Repeat("x", 33) + `" must have a name of 1 to 32 lower-case letters, digits and hyphens after the colon, such as fcm:shop`,
 		},
 		"KindWithoutSettings": {
-			text: "log:x: {}", want: "FILE:2:3: the channel log has no settings, so it has no senders with names",
+			text: "log:x: {}", want: "FILE:2:3: the channel log has no settings, so it can't have named senders",
 		},
 		"Twice": {
 			text: "fcm:shop: {credentials: x}\n  'fcm:shop': {credentials: y}",
@@ -84,7 +84,7 @@ func TestSendersWithNamesAreRefused(t *testing.T) {
 		},
 		"LacksItsCredentials": {
 			text: "fcm:shop: {}",
-			want: "channels.fcm:shop lacks the settings without which there is no fcm channel: docs/channels.md has them",
+			want: "channels.fcm:shop lacks settings that every fcm channel needs: docs/channels.md lists them",
 		},
 		"LacksWhatItNeeds": {
 			text: "apns:shop: {key: x, key-id: x, topic: x}",

@@ -15,12 +15,12 @@ import (
 // OpsClient says where a command finds the ops pages of a running process, and what it shows them.
 type OpsClient struct {
 	// OpsListen is HOST:PORT or a URL. Defaults to 127.0.0.1:8081.
-	OpsListen string `name:"ops-listen" default:"127.0.0.1:8081" placeholder:"HOST:PORT" help:"Where the process has its ops pages: HOST:PORT, or a URL such as https://ops.example.com/pacer. Default: ${default}."`
+	OpsListen string `name:"ops-listen" default:"127.0.0.1:8081" placeholder:"HOST:PORT" help:"Address of the ops pages: HOST:PORT, or a URL such as https://ops.example.com/pacer. Default: ${default}."`
 	// OpsCA is a PEM file with the authorities that may have signed the certificate there. Defaults to the system's.
-	OpsCA string `name:"ops-ca" placeholder:"FILE" help:"PEM file with the authorities that may have signed the certificate at an https URL. Default: the system's."`
+	OpsCA string `name:"ops-ca" placeholder:"FILE" help:"PEM file with the certificate authorities to trust for an https URL. Default: the system's."`
 	// OpsToken is the bearer token. On a command line it would show in the list of processes, so it must be file:PATH
 	// there.
-	OpsToken string `name:"ops-token" placeholder:"file:PATH" json:"-" help:"Bearer token of the ops pages: in the environment the token itself, on the command line file:PATH."`
+	OpsToken string `name:"ops-token" placeholder:"file:PATH" json:"-" help:"Bearer token of the ops pages: file:PATH on the command line; the token itself in the environment."`
 	// OpsTokenFile is a file with the bearer token. Defaults to none.
 	OpsTokenFile string `name:"ops-token-file" placeholder:"FILE" help:"File with the bearer token of the ops pages."`
 }
@@ -100,7 +100,7 @@ func (o *OpsClient) baseOfURL() (string, error) {
 	base, err := url.Parse(o.OpsListen)
 	switch {
 	case err != nil, base.Host == "":
-		return "", refuse("ops-listen", "is no URL such as https://ops.example.com/pacer: %q",
+		return "", refuse("ops-listen", "is not a URL such as https://ops.example.com/pacer: %q",
 			withoutPassword(o.OpsListen))
 	case base.Scheme != "http" && base.Scheme != "https":
 		return "", refuse("ops-listen", "must begin with http:// or https://, not %s://", base.Scheme)

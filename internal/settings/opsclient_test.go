@@ -70,7 +70,7 @@ func TestWhereTheOpsPagesAreNot(t *testing.T) {
 	for name, test := range map[string]struct{ arg, want string }{
 		"no port":   {"--ops-listen=ops", "must be HOST:PORT, or a URL"},
 		"scheme":    {"--ops-listen=ftp://ops", "must begin with http:// or https://"},
-		"no host":   {"--ops-listen=https:///x", "is no URL"},
+		"no host":   {"--ops-listen=https:///x", "is not a URL"},
 		"password":  {"--ops-listen=https://u:hunter2@ops", "must not hold a user"},
 		"query":     {"--ops-listen=https://ops/?a=b", "must end with the path"},
 		"no such":   {"--ops-token-file=" + dir + "/none", "can't be read"},

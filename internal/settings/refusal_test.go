@@ -161,7 +161,7 @@ func TestServerRefuses(t *testing.T) {
 		},
 		"unknown role": {
 			flag: "roles", value: "api,wroker",
-			sentence: `must be one or several of api, worker and ops, not "wroker" (did you mean worker?)`,
+			sentence: `must be one or more of api, worker and ops, not "wroker" (did you mean worker?)`,
 		},
 		"no role": {flag: "roles", value: "", sentence: "must name at least one of api, worker and ops"},
 		"empty token": {

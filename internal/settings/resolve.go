@@ -166,7 +166,7 @@ func (s *Server) resolveRoles() ([]Role, error) {
 		switch role {
 		case RoleAPI, RoleWorker, RoleOps:
 		default:
-			return nil, refuse("roles", "must be one or several of api, worker and ops, not %q%s", name,
+			return nil, refuse("roles", "must be one or more of api, worker and ops, not %q%s", name,
 				nearest.Hint(name, []string{string(RoleAPI), string(RoleWorker), string(RoleOps)}))
 		}
 		if !slices.Contains(roles, role) {

@@ -96,7 +96,7 @@ func (s sender) read() (sender, error) {
 		if s.named && !d.Configured {
 			faults = append(faults, &UsageError{
 				Setting: strings.TrimSuffix(s.prefix, "."),
-				Message: fmt.Sprintf("lacks the settings without which there is no %s channel: docs/channels.md has them",
+				Message: fmt.Sprintf("lacks settings that every %s channel needs: docs/channels.md lists them",
 					s.name.Kind()),
 			})
 		}

@@ -21,7 +21,7 @@ import (
 // File is the flag that names the settings file. A command without it reads no file.
 type File struct {
 	// Config is the path of a YAML file with settings. Defaults to none.
-	Config string `name:"config" placeholder:"FILE" help:"YAML file with settings, named as the flags are."`
+	Config string `name:"config" placeholder:"FILE" help:"YAML file with settings; its keys are the names of the flags."`
 }
 
 // Stores are the two connection strings. Which of them are set decides the set-up; see [Stores.Setup].
@@ -81,15 +81,15 @@ type Server struct {
 	// Partitions is how many partitions the queue has, the same number in the whole deployment. Defaults to 16.
 	Partitions int `name:"partitions" default:"16" placeholder:"N" help:"Partitions of the queue, the same number in the whole deployment. Default: ${default}."`
 	// DrainTimeout is how long a stopping process waits for deliveries in flight. Defaults to 20 seconds.
-	DrainTimeout time.Duration `name:"drain-timeout" default:"20s" placeholder:"DURATION" help:"How long SIGTERM waits for deliveries in flight. Default: ${default}."`
+	DrainTimeout time.Duration `name:"drain-timeout" default:"20s" placeholder:"DURATION" help:"How long a process waits for deliveries in flight after SIGTERM. Default: ${default}."`
 	// Retention is how long Postgres keeps notifications that have ended. Defaults to 30 days.
 	Retention time.Duration `name:"retention" default:"720h" placeholder:"DURATION" help:"How long Postgres keeps notifications that have ended. Default: 30 days."`
 	// BulkRate is how many notifications a bulk job retries, cancels or moves in a second at most. Defaults to 200.
-	BulkRate int `name:"bulk-rate" default:"200" placeholder:"N" help:"Notifications that a bulk job retries, cancels or moves in a second. Default: ${default}."`
+	BulkRate int `name:"bulk-rate" default:"200" placeholder:"N" help:"How many notifications a bulk job retries, cancels or moves per second. Default: ${default}."`
 	// Templates is a folder of templates for contents. Defaults to none.
 	Templates string `name:"templates" placeholder:"FOLDER" help:"Folder of content templates. Default: none."`
 	// WebhookAllow are networks that are not public and that webhooks may reach all the same. Defaults to none.
-	WebhookAllow []string `name:"webhook-allow" placeholder:"CIDR" help:"Networks that are not public and that webhooks may reach all the same, such as 10.0.0.0/8. Default: none."`
+	WebhookAllow []string `name:"webhook-allow" placeholder:"CIDR" help:"Networks that webhooks may call although they are not public, such as 10.0.0.0/8. Default: none."`
 }
 
 // Client says where a producer reaches pacer over HTTP, when it has no connection strings.

@@ -14,7 +14,7 @@ import (
 type Webhooks struct {
 	// WebhookDisableAfter is how long a registered endpoint may do nothing but fail before it is disabled; 0 means for
 	// ever. Defaults to 5 days.
-	WebhookDisableAfter time.Duration `name:"webhook-disable-after" default:"120h" placeholder:"DURATION" help:"How long a registered webhook endpoint may do nothing but fail before it is disabled; 0 means for ever. Default: 5 days."`
+	WebhookDisableAfter time.Duration `name:"webhook-disable-after" default:"120h" placeholder:"DURATION" help:"After how long of nothing but failures a registered webhook endpoint is disabled; 0 means never. Default: 5 days."`
 	// EventsEndpoints are URLs that get the events of this deployment. Defaults to none.
 	EventsEndpoints []string `name:"events-endpoints" placeholder:"URL" json:"-" help:"URLs that get the events of this deployment, such as endpoint.disabled, as Standard Webhooks. Default: none; GET /v1/events lists them."`
 	// EventsSecret signs them. Defaults to --webhook-secret.
@@ -49,7 +49,7 @@ func (w Webhooks) resolve(keys func() (signing.Keys, error)) (Events, error) {
 		resolved.Receivers = append(resolved.Receivers, text)
 	}
 	if len(resolved.Receivers) > maxReceivers {
-		faults = append(faults, refuse("events-endpoints", "may be at most %d, are %d", maxReceivers,
+		faults = append(faults, refuse("events-endpoints", "must be at most %d, not %d", maxReceivers,
 			len(resolved.Receivers)))
 	}
 	if len(resolved.Receivers) == 0 && w.EventsSecret == "" {

@@ -56,9 +56,9 @@ func (m *Middleware) Wrap(next http.Handler) (http.Handler, error) {
 		usage, err := m.Limiter.Spend(r.Context(), Key{User: key, Category: m.route(r)}, plan, rand.Text())
 		if err != nil {
 			// Without the limiter nothing passes: a limit that opens when its store is away protects nobody.
-			log.ErrorContext(r.Context(), "the limiter of the API can't be asked", "error", err)
+			log.ErrorContext(r.Context(), "could not reach the limiter of the API; refused the request", "error", err)
 			w.Header().Set("Retry-After", "1")
-			writeProblem(w, http.StatusServiceUnavailable, "the limiter can't be asked now; try again")
+			writeProblem(w, http.StatusServiceUnavailable, "the limiter can't be reached now; try again")
 			return
 		}
 		announce(w.Header(), usage)

@@ -44,7 +44,7 @@ func Walk(raw []byte, member func(path []string) error) error {
 		return err
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return &MalformedError{fmt.Sprintf("something follows the object, from byte %d on", decoder.InputOffset()+1)}
+		return &MalformedError{fmt.Sprintf("there is more text after the object, from byte %d on", decoder.InputOffset()+1)}
 	}
 	return nil
 }
@@ -94,7 +94,7 @@ func (w *walker) token() (json.Token, error) {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return nil, &MalformedError{fmt.Sprintf("it ends too early, after %d bytes", at-1)}
 	}
-	return nil, &MalformedError{fmt.Sprintf("it is no JSON from byte %d on", at)}
+	return nil, &MalformedError{fmt.Sprintf("it is not valid JSON from byte %d on", at)}
 }
 
 // value visits the value at a path of names; the object itself has none.

@@ -28,7 +28,7 @@ func actionRows(d *fleet) []row {
 		},
 		{
 			name: "an unknown action", provoke: d.act("POST", "/actions", `{"action":"cancle"}`),
-			want: `there is no action "cancle": there are cancel, move, pause, resume, retry (did you mean cancel?)`,
+			want: `there is no action "cancle": use one of cancel, move, pause, resume, retry (did you mean cancel?)`,
 		},
 		{
 			name: "a misspelt field", provoke: d.act("POST", "/actions", `{"acton":"cancel"}`),
@@ -64,7 +64,7 @@ func actionRows(d *fleet) []row {
 		},
 		{
 			name: "nothing to explain", provoke: d.act("GET", "/explain/nobody", ""),
-			want: `no such notification: "nobody" was never accepted, or has ended longer ago than it is kept`,
+			want: `no such notification: "nobody" was never accepted, or ended so long ago that it is no longer kept`,
 		},
 	}
 }

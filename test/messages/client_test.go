@@ -85,8 +85,7 @@ func clientRows(d *fleet) []row {
 			t.Helper()
 			_, err := api(t, d).Get(t.Context(), "nobody")
 			return failure(t, err)
-		}, want: `look up notification nobody: 404 Not Found: no such notification: "nobody" was never accepted, or ` +
-			`has ended longer ago than it is kept`},
+		}, want: `look up notification nobody: 404 Not Found: no such notification: "nobody" was never accepted, or ended so long ago that it is no longer kept`},
 		{
 			name:    "a refusal within a transaction",
 			provoke: withinTx(d, client.Notification{UserID: "ada", Priority: "urgent"}),

@@ -38,7 +38,7 @@ func commandRows(d *fleet) []row {
 		{
 			name:    "a private key over an older one",
 			provoke: file(&dispatcherPath, "vapid.key", "x", "vapid", "generate", "--out"),
-			want:    "dispatcher: DIR/vapid.key exists and stays as it is, since a new key ends all subscriptions: name another file",
+			want:    "dispatcher: DIR/vapid.key exists and was not changed, because a new key invalidates all subscriptions: name another file",
 		},
 		{
 			name: "migrate without a database", provoke: run(&dispatcherPath, nil, "migrate", "up"),
@@ -57,7 +57,7 @@ func commandRows(d *fleet) []row {
 			name:    "explain without anybody",
 			provoke: run(&dispatcherPath, nil, "explain", "x", "--ops-listen=127.0.0.1:1"),
 			want: "dispatcher: ask the dispatcher at http://127.0.0.1:1: dial tcp 127.0.0.1:1: connect: connection " +
-				"refused; is it running, with the ops role, and is --ops-listen its address?",
+				"refused; is it running with the ops role, and is --ops-listen its address?",
 		},
 		{
 			name: "nothing to explain", provoke: run(&dispatcherPath, nil, "explain"),
@@ -70,8 +70,8 @@ func commandRows(d *fleet) []row {
 		},
 		{
 			name: "move to nowhere", provoke: run(&dispatcherPath, nil, "move", "--user=ada"),
-			want: "dispatcher: dispatcher move needs --to-channel: The channel over which they go on, to the user's " +
-				"devices there",
+			want: "dispatcher: dispatcher move needs --to-channel: The channel to move to; notifications go to " +
+				"the user's devices there",
 		},
 		{
 			name: "a test of nothing", provoke: run(&dispatcherPath, nil, "send-test"),
@@ -113,17 +113,15 @@ func commandRows(d *fleet) []row {
 		},
 		{
 			name: "explain of nothing known", provoke: d.ask("explain", "nobody-knows"),
-			want: `dispatcher: explain nobody-knows: no such notification: "nobody-knows" was never accepted, or has ` +
-				"ended longer ago than it is kept",
+			want: `dispatcher: explain nobody-knows: no such notification: "nobody-knows" was never accepted, or ended so long ago that it is no longer kept`,
 		},
 		{
 			name: "cancel of an unknown id", provoke: d.ask("cancel", "nobody-knows", "--yes"),
-			want: `dispatcher: not done: no such notification: "nobody-knows" was never accepted, or has ended longer ` +
-				"ago than it is kept",
+			want: `dispatcher: not done: no such notification: "nobody-knows" was never accepted, or ended so long ago that it is no longer kept`,
 		},
 		{
 			name: "a list of an unknown status", provoke: d.ask("list", "--status=faild"),
-			want: `dispatcher: list notifications: status: "faild" is no status: there are <any>, sending (did you ` +
+			want: `dispatcher: list notifications: status: unknown status "faild": use one of <any>, sending (did you ` +
 				"mean failed?)",
 		},
 		{
@@ -145,11 +143,11 @@ func commandRows(d *fleet) []row {
 		},
 		{
 			name: "a history of a year", provoke: d.ask("history", "--since=365d"),
-			want: "dispatcher: read the history: since: may be at most 30d ago: what is older is not kept",
+			want: "dispatcher: read the history: since: may be at most 30d ago: older history is not kept",
 		},
 		{
 			name: "a history of an unknown category", provoke: d.ask("history", "--category=chatt"),
-			want: `dispatcher: read the history: category: "chatt" is no category: there are chat, default, security ` +
+			want: `dispatcher: read the history: category: unknown category "chatt": use one of chat, default, security ` +
 				"(did you mean chat?)",
 		},
 	}

@@ -90,7 +90,7 @@ func emailRows(d *fleet) []row {
 		},
 		{
 			name: "a header twice", provoke: refusedEmail(`{"headers":{"X-A":"b","X-a":"c"}}`),
-			want: "headers: X-a is there twice, in upper and lower case",
+			want: "headers: X-a is given twice, in upper and lower case",
 		},
 		{
 			name: "a list of headers", provoke: refusedEmail(`{"headers":["X-A"]}`),
@@ -151,7 +151,7 @@ func emailRows(d *fleet) []row {
 			name: "what came back, without a key",
 			provoke: d.call(http.MethodPost, "/v1/email/bounces", "message/rfc822",
 				"Subject: x\r\n\r\n"),
-			want: "nothing that comes back can be recognized without a key: set PACER_UNSUBSCRIBE_KEY",
+			want: "without a key, no e-mail that comes back can be recognized: set PACER_UNSUBSCRIBE_KEY",
 		},
 		{
 			name: "a link that is cut off", provoke: d.title("/v1/unsubscribe/x"),

@@ -41,7 +41,7 @@ func enqueueRows(d *fleet) []row {
 		},
 		{
 			name: "a file and a user", provoke: enqueue(d, "", "-f", "-", "--user=ada"),
-			want: "enqueue: --file goes without the flags of a single notification and without --count",
+			want: "enqueue: --file can't be combined with the flags of a single notification or with --count",
 		},
 		{
 			name: "an unknown flag", provoke: enqueue(d, "", "--usr=ada"),
@@ -65,7 +65,7 @@ func enqueueRows(d *fleet) []row {
 		},
 		{
 			name: "a user without a name", provoke: enqueue(d, "", "--user"),
-			want: "enqueue: --user needs a value: Whom it is for",
+			want: "enqueue: --user needs a value: User to notify",
 		},
 		{
 			name: "a folder as file", provoke: enqueue(d, "", "-f", "/"),
@@ -100,9 +100,8 @@ func enqueueRows(d *fleet) []row {
 		},
 		{
 			name: "nobody listens", provoke: run(&enqueuePath, nil, "--server=http://127.0.0.1:1", "--user=ada"),
-			want: "enqueue: nothing listens at http://127.0.0.1:1 (dial tcp 127.0.0.1:1: connect: connection " +
-				"refused): " +
-				"start a dispatcher there, or name where one is with --server (PACER_SERVER)",
+			want: "enqueue: nothing is listening at http://127.0.0.1:1 (dial tcp 127.0.0.1:1: connect: connection refused): " +
+				"start a dispatcher there, or set --server (PACER_SERVER) to the address of one",
 		},
 	}
 }

@@ -34,12 +34,11 @@ func hourRows() []row {
 	return []row{
 		{
 			name: "no time zone", provoke: parseHours("time_zone: Vienna"),
-			want: `policy.yaml:4:12: time_zone: "Vienna" is no time zone: name one of the IANA database, such as Europe/Vienna`,
+			want: `policy.yaml:4:12: time_zone: "Vienna" is not a time zone: use one from the IANA database, such as Europe/Vienna`,
 		},
 		{
 			name: "an offset", provoke: parseHours("time_zone: +02:00"),
-			want: `policy.yaml:4:12: time_zone: "+02:00" is an offset, which knows no daylight saving time: ` +
-				"name a zone such as Europe/Vienna",
+			want: `policy.yaml:4:12: time_zone: "+02:00" is an offset, which has no daylight saving time: use a zone such as Europe/Vienna`,
 		},
 		{
 			name: "an unknown window", provoke: parseHours(night, "quiet_hours: {window: day}"),
@@ -63,21 +62,19 @@ func hourRows() []row {
 		},
 		{
 			name: "a window of nothing", provoke: parseHours(`windows: {night: {}}`),
-			want: window + "has no range: name when it is closed, or when it is open",
+			want: window + "has no range: say when it is closed, or when it is open",
 		},
 		{
 			name: "open and closed",
 			provoke: parseHours(`windows: {night: {open: [{from: "08:00", to: "10:00"}], ` +
 				`closed: [{from: "22:00", to: "23:00"}]}}`),
-			want: window + "has closed and open ranges: keep one of both",
+			want: window + "has both closed and open ranges: keep only one kind",
 		},
 		{
 			name:    "times of day that are none",
 			provoke: parseHours(`windows: {night: {closed: [{from: "8:00", to: "25:00"}]}}`),
-			want: `policy.yaml:4:35: windows.night.closed[0].from: "8:00" is no time of day: write it from 00:00 to 24:00, ` +
-				"as in 08:00\n" +
-				`policy.yaml:4:47: windows.night.closed[0].to: "25:00" is no time of day: write it from 00:00 to 24:00, ` +
-				"as in 08:00",
+			want: `policy.yaml:4:35: windows.night.closed[0].from: "8:00" is not a time of day: write one from 00:00 to 24:00, such as 08:00` + "\n" +
+				`policy.yaml:4:47: windows.night.closed[0].to: "25:00" is not a time of day: write one from 00:00 to 24:00, such as 08:00`,
 		},
 		{
 			name:    "a range without its end",
@@ -87,19 +84,19 @@ func hourRows() []row {
 		{
 			name:    "no weekday",
 			provoke: parseHours(`windows: {night: {closed: [{days: mon-fry, from: "22:00", to: "08:00"}]}}`),
-			want: `policy.yaml:4:35: windows.night.closed[0].days: "fry" is no weekday: use mon, tue, wed, thu, fri, sat ` +
+			want: `policy.yaml:4:35: windows.night.closed[0].days: "fry" is not a weekday: use mon, tue, wed, thu, fri, sat ` +
 				"or sun",
 		},
 		{
 			name: "too many ranges",
 			provoke: parseHours("windows: {night: {closed: [" +
 				strings.Repeat(`{from: "08:00", to: "09:00"},`, 17) + "]}}"),
-			want: window + "has 17 ranges, may have 16",
+			want: window + "has 17 ranges, may have at most 16",
 		},
 		{
 			name:    "a date that does not exist",
 			provoke: parseHours("windows: {night: {dates: [2026-02-30]}}"),
-			want:    `policy.yaml:4:27: windows.night.dates[0]: "2026-02-30" is no date: write one that exists, as in 2026-12-24`,
+			want:    `policy.yaml:4:27: windows.night.dates[0]: "2026-02-30" is not a date: write one that exists, such as 2026-12-24`,
 		},
 		{
 			name: "a spread over half the open time", provoke: parseHours(night, "quiet_hours: {window: night, spread: 8h}"),
@@ -123,15 +120,14 @@ func hourRows() []row {
 			provoke: parseHours(`windows: {weekend: {open: [{days: mon-fri, from: "08:00", to: "18:00"}]}}`,
 				"quiet_hours: {window: weekend}"),
 			want: "policy.yaml:5:1: quiet_hours: weekend is closed for up to 62h, and no category may wait for longer than 24h: " +
-				"what comes as it closes would always expire; raise max_defer, or set quiet_hours: {then: drop} in the " +
+				"whatever arrives just as it closes always expires; raise max_defer, or set quiet_hours: {then: drop} in the " +
 				"categories that may",
 		},
 		{
 			name: "hours that one category does not outlast",
 			provoke: warnOfPolicy("version: 1\nuser_cap: {limits: [{max: 60, per: 1h}]}\n" + night +
 				"\nquiet_hours: {window: night}\ncategories:\n  default: {}\n  chat: {max_defer: 2h}\n"),
-			want: "categories.chat: may wait for max_defer 2h, and night is closed for up to 10h10m, spread included: what " +
-				"comes early in it expires; raise max_defer, or set quiet_hours: {then: drop}",
+			want: "categories.chat: may wait for max_defer 2h, and night is closed for up to 10h10m, spread included: notifications that come early in it expire; raise max_defer, or set quiet_hours: {then: drop}",
 		},
 		{
 			name:    "no word for what becomes of a category",

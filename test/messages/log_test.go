@@ -68,7 +68,7 @@ func changedPolicy(t *testing.T) string {
 	if err := processtest.ReplaceFile(o.policy, anotherPolicy); err != nil {
 		t.Fatal(err)
 	}
-	return o.log.await(t, "what waits is decided again")
+	return o.log.await(t, "rescheduling waiting notifications")
 }
 
 // changedSecret gives the line about the file of a token whose content changes to each of some texts.
@@ -161,7 +161,7 @@ func refusesMost(t *testing.T) string {
 			provider.Await(t, providertest.Called, 2) // for a token, and the delivery
 		}
 	}
-	return strings.ReplaceAll(d.log.await(t, "refuses most devices"), provider.Address(), "PROVIDER")
+	return strings.ReplaceAll(d.log.await(t, "most devices belong to another app"), provider.Address(), "PROVIDER")
 }
 
 // notNoted gives the line about the end of a notification that could not be noted.
@@ -185,20 +185,19 @@ func logRows() []row {
 		{
 			name: "the set-up", provoke: says("the set-up of this"),
 			want: `level=INFO msg="the set-up of this deployment" kind=redis redis=redis://127.0.0.1:<any> ` +
-				`means="all ` +
-				`is as durable as Redis is configured"`,
+				`means="notifications are as durable as Redis is configured to be"`,
 		},
 		{
 			name: "the process", provoke: says("process has started"),
 			want: `level=INFO msg="this process has started" id=<any> roles=api,worker,ops`,
 		},
 		{
-			name: "the API", provoke: says("the API listens"),
-			want: `level=INFO msg="the API listens" url=http://127.0.0.1:<any>`,
+			name: "the API", provoke: says("the API is listening"),
+			want: `level=INFO msg="the API is listening" url=http://127.0.0.1:<any>`,
 		},
 		{
-			name: "the ops pages", provoke: says("ops pages listen"),
-			want: `level=INFO msg="the ops pages listen" url=http://127.0.0.1:<any>`,
+			name: "the ops pages", provoke: says("ops pages are listening"),
+			want: `level=INFO msg="the ops pages are listening" url=http://127.0.0.1:<any>`,
 		},
 		{
 			name: "the policy", provoke: says("policy is in force"),
@@ -218,12 +217,12 @@ func logRows() []row {
 		},
 		{
 			name: "a policy that is refused", provoke: refusedPolicy,
-			want: `level=ERROR msg="policy file refused; the policy in force stays" policy=POLICY error="POLICY:2:1: ` +
+			want: `level=ERROR msg="policy file refused; keeping the policy in force" policy=POLICY error="POLICY:2:1: ` +
 				`categories.default: is missing; it is for notifications that name no category"`,
 		},
 		{
 			name: "a policy that reaches what waits", provoke: changedPolicy,
-			want: `level=INFO msg="what waits is decided again under the new policy" version=<any> users=1 ` +
+			want: `level=INFO msg="rescheduling waiting notifications under the new policy" version=<any> users=1 ` +
 				`on_every_process=true`,
 		},
 		{
@@ -232,7 +231,7 @@ func logRows() []row {
 		},
 		{
 			name: "a secret's file that is empty", provoke: changedSecret("a secret's file can't", ""),
-			want: `level=ERROR msg="a secret's file can't be used; the value in force stays" secret=ops-token ` +
+			want: `level=ERROR msg="a secret's file can't be used; keeping the value in force" secret=ops-token ` +
 				`error="--ops-token (PACER_OPS_TOKEN) names an empty file"`,
 		},
 		{
@@ -255,8 +254,8 @@ func logRows() []row {
 				`127.0.0.1:<any>: connect: connection refused"`,
 		},
 		{
-			name: "Redis away, at the endpoints", provoke: away("could not look for changed webhook endpoints"),
-			want: `level=WARN msg="could not look for changed webhook endpoints; those that were known stay in force" ` +
+			name: "Redis away, at the endpoints", provoke: away("could not check for changed webhook endpoints"),
+			want: `level=WARN msg="could not check for changed webhook endpoints; keeping the known ones" ` +
 				`error="look for changes of webhook endpoints: dial tcp 127.0.0.1:<any>: connect: connection refused"`,
 		},
 		{
@@ -266,7 +265,7 @@ func logRows() []row {
 		{
 			name: "most devices refused", provoke: refusesMost,
 			want: "level=WARN " +
-				`msg="the provider refuses most devices as another app's, so none is deactivated; check the channel's settings"` +
+				`msg="the provider says that most devices belong to another app, so none is deactivated; check the channel's settings"` +
 				` channel=fcm host="" code=403.SENDER_ID_MISMATCH`,
 		},
 		{

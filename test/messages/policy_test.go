@@ -43,7 +43,7 @@ func policyRows() []row {
 		},
 		{
 			name: "another version", provoke: parsePolicy("version: 2\ncategories: {default: {limits: []}}"),
-			want: `policy.yaml:1:10: version: must be 1, the only version there is, is "2"`,
+			want: `policy.yaml:1:10: version: must be 1, the only version so far, is "2"`,
 		},
 		{
 			name: "an unknown key", provoke: parsePolicy("version: 1\ncategorys: {}\n"),
@@ -79,18 +79,18 @@ func policyRows() []row {
 			name: "a cap without categories",
 			provoke: parsePolicy(
 				"version: 1\ncategories: {default: {}}\ncaps: [{name: ads, limits: [{max: 3, per: 7d}]}]\n"),
-			want: "policy.yaml:3:8: caps[0]: needs categories, those that it counts; user_cap is the cap over all of them",
+			want: "policy.yaml:3:8: caps[0]: needs categories: those it counts; for a cap over all categories use user_cap",
 		},
 		{
 			name: "a cap with no category in its list",
 			provoke: parsePolicy(
 				"version: 1\ncategories: {default: {}}\ncaps: [{name: ads, categories: [], limits: [{max: 3, per: 7d}]}]\n"),
-			want: "policy.yaml:3:20: caps[0]: needs categories, those that it counts; user_cap is the cap over all of them",
+			want: "policy.yaml:3:20: caps[0]: needs categories: those it counts; for a cap over all categories use user_cap",
 		},
 		{
 			name:    "a cap without a name",
 			provoke: parsePolicy("version: 1\ncategories: {default: {}}\ncaps: [{categories: [default], limits: [{max: 3, per: 7d}]}]\n"),
-			want:    "policy.yaml:3:8: caps[0]: needs name, which its reason has: cap:NAME",
+			want:    "policy.yaml:3:8: caps[0]: needs a name, which appears in its reason: cap:NAME",
 		},
 		{
 			name:    "a cap without limits",
@@ -134,7 +134,7 @@ func policyRows() []row {
 			name: "a reserve for nobody",
 			provoke: parsePolicy(
 				"version: 1\ncategories:\n  default: {limits: [{max: 9, per: 1s, reserve: {urgent: 2}}]}\n"),
-			want: "policy.yaml:3:50: categories.default.limits[0].reserve.urgent: is no priority; a reserve is for critical, " +
+			want: "policy.yaml:3:50: categories.default.limits[0].reserve.urgent: is not a priority; a reserve is for critical, " +
 				"high or normal",
 		},
 		{

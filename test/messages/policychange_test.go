@@ -121,8 +121,7 @@ func policyChangeRows(d *fleet) []row {
 				file := written(t, anotherPolicy)
 				return run(&dispatcherPath, nil, "policy", "diff", file, "--ops-listen=127.0.0.1:1")(t)
 			},
-			want: "dispatcher: ask the dispatcher at http://127.0.0.1:1: dial tcp 127.0.0.1:1: connect: connection refused; is " +
-				"it running, with the ops role, and is --ops-listen its address?",
+			want: "dispatcher: ask the dispatcher at http://127.0.0.1:1: dial tcp 127.0.0.1:1: connect: connection refused; is it running with the ops role, and is --ops-listen its address?",
 		},
 		{
 			name:    "a comparison by HTTP",
@@ -149,12 +148,11 @@ func policyChangeRows(d *fleet) []row {
 		{
 			name: "a change on another host", provoke: applyElsewhere,
 			want: "dispatcher: the policy file of the dispatcher is not on this host: lstat <any>: no such file or directory; " +
-				"run this on the dispatcher's host, or change the file there as you always do",
+				"run this on the dispatcher's host, or change the file there as you usually do",
 		},
 		{
 			name: "a change that not everybody has", provoke: applyToOneOfTwo,
-			want: "<any> has version <any>, from OTHER\ndispatcher: not every process has the policy; put it into their files " +
-				"too, dispatcher policy show names them",
+			want: "<any> has version <any>, from OTHER\ndispatcher: not every process has the policy; put it into the files of the others, too: dispatcher policy show names them",
 		},
 		{
 			name: "a demo with a fault", provoke: func(t *testing.T) string { t.Helper(); return demoWith(t, faulty) },
@@ -162,8 +160,7 @@ func policyChangeRows(d *fleet) []row {
 		},
 		{
 			name: "a demo that can't write", provoke: func(t *testing.T) string { t.Helper(); return demoWith(t, "") },
-			want: "dispatcher: make a folder for the demo's policy: stat /nowhere: no such file or directory; set TMPDIR " +
-				"to a folder that can be written to, or name a policy file with --policy",
+			want: "dispatcher: make a folder for the demo's policy: stat /nowhere: no such file or directory; set TMPDIR to a writable folder, or name a policy file with --policy",
 		},
 	}
 }

@@ -14,7 +14,7 @@ import (
 const oneLine = `{"user_id":"USER","channel":"log"}` + "\n"
 
 // cannotTell is the beginning of what is said while Redis does not respond.
-const cannotTell = "it can't be told now"
+const cannotTell = "no promise can be made now"
 
 // behindTen hands over ten notifications for a user, as many as the policy allows in a minute, and then calls path with
 // the body of another. USER stands for the user, SOON for a moment within that minute. While a busy Redis does not
@@ -91,7 +91,7 @@ func promiseRows(d *fleet) []row {
 		},
 		{
 			name: "nobody can tell", provoke: promisePaused,
-			want: "nobody can tell whether it would go within max_wait 30s (paused_by_operator); it was not accepted: send it " +
+			want: "it can't be known whether it would go within max_wait 30s (paused_by_operator); it was not accepted: send it " +
 				"without max_wait, or try again later",
 		},
 		{
@@ -114,11 +114,11 @@ func promiseRows(d *fleet) []row {
 			name: "promises for too many",
 			provoke: d.call(http.MethodPost, many+"?promise=true", "application/x-ndjson",
 				strings.Repeat(oneLine, 1001)),
-			want: "with ?promise=true or max_wait a batch may have at most 1000 items, this one has 1001; divide it",
+			want: "with ?promise=true or max_wait a batch may have at most 1000 items, this one has 1001; split it",
 		},
 		{
 			name: "Redis away", provoke: promiseWithoutRedis,
-			want: cannotTell + " when it would go, since Redis does not respond or is being rebuilt; nothing was " +
+			want: cannotTell + ", because Redis does not respond or is being rebuilt; nothing was " +
 				"accepted: try again, or send it without promise and max_wait",
 		},
 		{

@@ -56,7 +56,7 @@ func requestRows(d *fleet) []row {
 		},
 		{
 			name: "broken JSON", provoke: d.post(`{"user_id":"ada",}`),
-			want: "the body is not the JSON of a notification: it is no JSON from byte 17 on",
+			want: "the body is not the JSON of a notification: it is not valid JSON from byte 17 on",
 		},
 		{
 			name: "a list", provoke: d.post("[]"),
@@ -64,7 +64,7 @@ func requestRows(d *fleet) []row {
 		},
 		{
 			name: "something behind", provoke: d.post(`{"user_id":"ada"} {}`),
-			want: "the body is not the JSON of a notification: something follows the object, from byte 20 on",
+			want: "the body is not the JSON of a notification: there is more text after the object, from byte 20 on",
 		},
 		{
 			name: "not UTF-8", provoke: d.post("{\"user_id\":\"\xff\"}"),
@@ -88,18 +88,16 @@ func requestRows(d *fleet) []row {
 		},
 		{
 			name: "a bulk that is no list", provoke: d.call("POST", "/v1/notifications/bulk", "application/json", "{}"),
-			want: "the body is not a JSON array of notifications: its items must stand in [ ]; send one object a " +
-				"line " +
-				"as application/x-ndjson",
+			want: "the body is not a JSON array of notifications: its items must be in [ ]; to send one object a line, set the Content-Type to application/x-ndjson",
 		},
 		{
 			name: "a bulk of broken JSON", provoke: d.call("POST", "/v1/notifications/bulk", "application/json", "[{]"),
-			want: "the body is not a JSON array of notifications: it is no JSON from byte 3 on",
+			want: "the body is not a JSON array of notifications: it is not valid JSON from byte 3 on",
 		},
 		{
 			name:    "a large bulk",
 			provoke: d.call("POST", "/v1/notifications/bulk", "application/x-ndjson", strings.Repeat("{}\n", 10_001)),
-			want:    "a batch may have at most 10000 items, this one has 10001; divide it",
+			want:    "a batch may have at most 10000 items, this one has 10001; split it",
 		},
 		{
 			name:    "results of another kind",
@@ -108,7 +106,7 @@ func requestRows(d *fleet) []row {
 		},
 		{
 			name: "an unknown path", provoke: d.call("GET", "/v1/notification", "", ""),
-			want: "there is nothing at this path; /docs lists what there is",
+			want: "there is nothing at this path; /docs lists the paths that exist",
 		},
 		{
 			name: "another method", provoke: d.call("PATCH", "/v1/notifications", "", ""),
@@ -116,11 +114,11 @@ func requestRows(d *fleet) []row {
 		},
 		{
 			name: "an unknown id", provoke: d.call("GET", "/v1/notifications/nobody", "", ""),
-			want: `no such notification: "nobody" was never accepted, or has ended longer ago than it is kept`,
+			want: `no such notification: "nobody" was never accepted, or ended so long ago that it is no longer kept`,
 		},
 		{
 			name: "cancelling an unknown id", provoke: d.call("DELETE", "/v1/notifications/nobody", "", ""),
-			want: `no such notification: "nobody" was never accepted, or has ended longer ago than it is kept`,
+			want: `no such notification: "nobody" was never accepted, or ended so long ago that it is no longer kept`,
 		},
 		{
 			name: "cancelling what has ended", provoke: d.cancelEnded(),
@@ -156,7 +154,7 @@ func requestRows(d *fleet) []row {
 		{
 			name:    "an offset for a user's time zone",
 			provoke: d.call("PUT", "/v1/users/ada/preferences", "application/json", `{"time_zone":"+02:00"}`),
-			want: `time_zone: "+02:00" is an offset, which knows no daylight saving time: name a zone such as ` +
+			want: `time_zone: "+02:00" is an offset, which has no daylight saving time: use a zone such as ` +
 				`Europe/Vienna`,
 		},
 		{
@@ -169,7 +167,7 @@ func requestRows(d *fleet) []row {
 			name: "a date that does not exist",
 			provoke: d.call("PUT", "/v1/users/ada/preferences", "application/json",
 				`{"quiet_hours":{"dates":["2026-02-30"]}}`),
-			want: `quiet_hours: dates[0]: "2026-02-30" is no date: write one that exists, as in 2026-12-24`,
+			want: `quiet_hours: dates[0]: "2026-02-30" is not a date: write one that exists, such as 2026-12-24`,
 		},
 		{
 			name: "own hours that are always closed",
@@ -188,7 +186,7 @@ func requestRows(d *fleet) []row {
 			provoke: d.call("PUT", "/v1/users/ada/preferences", "application/json",
 				`{"quiet_hours":{"closed":[`+strings.Repeat(`{"from":"01:00","to":"02:00"},`, 16)+
 					`{"from":"01:00","to":"02:00"}]}}`),
-			want: "quiet_hours: has 17 ranges, may have 16",
+			want: "quiet_hours: has 17 ranges, may have at most 16",
 		},
 		{
 			name: "own hours of two kinds",
@@ -201,7 +199,7 @@ func requestRows(d *fleet) []row {
 			name: "an unknown time zone",
 			provoke: d.call("PUT", "/v1/users/ada/preferences", "application/json",
 				`{"time_zone":"Europe/Wien"}`),
-			want: `time_zone: "Europe/Wien" is no time zone: name one of the IANA database, such as Europe/Vienna`,
+			want: `time_zone: "Europe/Wien" is not a time zone: use one from the IANA database, such as Europe/Vienna`,
 		},
 		{
 			name: "quiet until a word",
@@ -217,13 +215,12 @@ func requestRows(d *fleet) []row {
 		{
 			name:    "preferences of one user as a batch",
 			provoke: d.call("POST", "/v1/preferences/bulk", "application/json", `{"user_id":"ada"}`),
-			want: "the body is not a JSON array of users' preferences: its items must stand in [ ]; send one object a line " +
-				"as application/x-ndjson",
+			want:    "the body is not a JSON array of users' preferences: its items must be in [ ]; to send one object a line, set the Content-Type to application/x-ndjson",
 		},
 		{
 			name:    "preferences of too many",
 			provoke: d.call("POST", "/v1/preferences/bulk", "application/x-ndjson", strings.Repeat("{}\n", 1001)),
-			want:    "a batch may have at most 1000 users, this one has 1001; divide it",
+			want:    "a batch may have at most 1000 users, this one has 1001; split it",
 		},
 		{
 			name: "preferences that can't be, in a batch",
@@ -234,13 +231,12 @@ func requestRows(d *fleet) []row {
 			}, "\n")),
 			want: strings.Join([]string{
 				`{"accepted":0,"rejected":8,"results":[` +
-					`{"index":0,"error":"zone: is no field of preferences; an item has limits, opt_out, quiet_hours, quiet_until, ` +
+					`{"index":0,"error":"zone: is not a field of preferences; an item has limits, opt_out, quiet_hours, quiet_until, ` +
 					`time_zone, user_id"}`,
-				`{"index":1,"error":"user_id: is required; time_zone: \"Europe/Wien\" is no time zone: name one of the IANA ` +
-					`database, such as Europe/Vienna"}`,
+				`{"index":1,"error":"user_id: is required; time_zone: \"Europe/Wien\" is not a time zone: use one from the IANA database, such as Europe/Vienna"}`,
 				`{"index":2,"error":"user_id: can't hold a JSON number"}`,
 				`{"index":3,"error":"must be an object, such as {\"user_id\":\"ada\",\"time_zone\":\"Europe/Vienna\"}"}`,
-				`{"index":4,"error":"is no JSON object, or ends too early"}`,
+				`{"index":4,"error":"is not a JSON object, or ends too early"}`,
 				`{"index":5,"user_id":"ada","error":"quiet_hours: the policy has no window named \"nite\"; it has none"}`,
 				`{"index":6,"error":"quiet_until: must be an RFC 3339 time, such as 2026-01-02T15:04:05Z"}`,
 				`{"index":7,"error":"opt_out.channels: can't hold a JSON string"}]}`,
@@ -270,7 +266,7 @@ func requestRows(d *fleet) []row {
 		{
 			name:    "a device with a misspelt field",
 			provoke: d.call("PUT", "/v1/users/ada/devices/phone", "application/json", `{"chanel":"webhook","to":"x"}`),
-			want:    "channel: is required; chanel: is no field here; there are channel, to (did you mean channel?)",
+			want:    "channel: is required; chanel: is not a field here; the fields are channel, to (did you mean channel?)",
 		},
 		{
 			name:    "a number as channel",
@@ -284,12 +280,12 @@ func requestRows(d *fleet) []row {
 		{
 			name:    "half a device",
 			provoke: d.call("PUT", "/v1/users/ada/devices/phone", "application/json", `{"channel":"webhook"`),
-			want:    "body: is no JSON: it ends too early",
+			want:    "body: is not valid JSON: it ends too early",
 		},
 		{
 			name:    "a device without quotes",
 			provoke: d.call("PUT", "/v1/users/ada/devices/phone", "application/json", "{channel}"),
-			want:    "body: is no JSON: invalid character 'c' looking for beginning of object key string",
+			want:    "body: is not valid JSON: invalid character 'c' looking for beginning of object key string",
 		},
 		{
 			name:    "a device of another media type",
@@ -304,7 +300,7 @@ func requestRows(d *fleet) []row {
 		{
 			name:    "preferences with a misspelt field",
 			provoke: d.call("PUT", "/v1/users/ada/preferences", "application/json", `{"optout":{}}`),
-			want: "optout: is no field here; there are limits, opt_out, quiet_hours, quiet_until, time_zone, updated_at " +
+			want: "optout: is not a field here; the fields are limits, opt_out, quiet_hours, quiet_until, time_zone, updated_at " +
 				"(did you mean opt_out?)",
 		},
 		{
@@ -324,11 +320,11 @@ func requestRows(d *fleet) []row {
 		},
 		{
 			name: "a parameter that is none", provoke: d.call("GET", "/v1/users/ada/throttle?categry=x", "", ""),
-			want: "categry: is no parameter of this call: it takes category (did you mean category?)",
+			want: "categry: is not a parameter of this call, which takes category (did you mean category?)",
 		},
 		{
 			name: "a list of an unknown status", provoke: d.call("GET", "/v1/notifications?status=faild", "", ""),
-			want: `status: "faild" is no status: there are <any>, sending (did you mean failed?)`,
+			want: `status: unknown status "faild": use one of <any>, sending (did you mean failed?)`,
 		},
 		{
 			name: "a list that is too long", provoke: d.call("GET", "/v1/notifications?limit=5000", "", ""),
@@ -336,11 +332,11 @@ func requestRows(d *fleet) []row {
 		},
 		{
 			name: "a history that is too long", provoke: d.call("GET", "/v1/history?since=90d", "", ""),
-			want: "since: may be at most 30d ago: what is older is not kept",
+			want: "since: may be at most 30d ago: older history is not kept",
 		},
 		{
 			name: "a history of an unknown category", provoke: d.call("GET", "/v1/history?category=chatt", "", ""),
-			want: `category: "chatt" is no category: there are chat, default, security (did you mean chat?)`,
+			want: `category: unknown category "chatt": use one of chat, default, security (did you mean chat?)`,
 		},
 		{
 			name: "an unknown device", provoke: d.call("GET", "/v1/users/ada/devices/nobody", "", ""),

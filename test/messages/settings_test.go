@@ -91,7 +91,7 @@ func settingRows(_ *fleet) []row {
 		},
 		{
 			name: "an unknown role", provoke: run(&dispatcherPath, nil, "serve", "--roles=api,wroker"),
-			want: `dispatcher: --roles (PACER_ROLES) must be one or several of api, worker and ops, not "wroker" ` +
+			want: `dispatcher: --roles (PACER_ROLES) must be one or more of api, worker and ops, not "wroker" ` +
 				`(did ` +
 				`you mean worker?)`,
 		},
@@ -165,7 +165,7 @@ func settingRows(_ *fleet) []row {
 		},
 		{
 			name: "a sender of no kind", provoke: senders("fmc:shop: {credentials: x}"),
-			want: `dispatcher: DIR/pacer.yaml:2:3: there is no kind of channel "fmc" (did you mean fcm?); there are <any>`,
+			want: `dispatcher: DIR/pacer.yaml:2:3: "fmc" is not a kind of channel (did you mean fcm?); use one of <any>`,
 		},
 		{
 			name: "a sender without a name that can be used", provoke: senders("fcm:Shop: {credentials: x}"),
@@ -174,7 +174,7 @@ func settingRows(_ *fleet) []row {
 		},
 		{
 			name: "a sender of a kind without settings", provoke: senders("log:x: {}"),
-			want: "dispatcher: DIR/pacer.yaml:2:3: the channel log has no settings, so it has no senders with names",
+			want: "dispatcher: DIR/pacer.yaml:2:3: the channel log has no settings, so it can't have named senders",
 		},
 		{
 			name: "a sender twice", provoke: senders("fcm:shop: {credentials: x}\n  'fcm:shop': {credentials: y}"),
@@ -183,7 +183,7 @@ func settingRows(_ *fleet) []row {
 		{
 			name: "a sender without credentials", provoke: senders("fcm:shop: {project: x}"),
 			want: "dispatcher: channels.fcm:shop.project needs channels.fcm:shop.credentials to be set too\n" +
-				"channels.fcm:shop lacks the settings without which there is no fcm channel: docs/channels.md has them",
+				"channels.fcm:shop lacks settings that every fcm channel needs: docs/channels.md lists them",
 		},
 		{
 			name: "a caller limit that is none", provoke: run(&dispatcherPath, nil, "serve", "--api-limits=often"),

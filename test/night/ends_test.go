@@ -21,7 +21,7 @@ func ends() []*night {
 				d.post("n1", `,"category":"alarm"`)
 				d.is("n1", "expired")
 			},
-			user:    "alarm: nothing waits; the next may go at TIME, because of limit 1/1h. the last to end, n1, expired: max_defer (its slot would be TIME, later than max_defer 10m)",
+			user:    "alarm: nothing waits; the next may go at TIME, because of limit 1/1h. last ended: n1, expired: max_defer (its slot would be TIME, later than max_defer 10m)",
 			explain: "expired: max_defer: its slot would be TIME, later than max_defer 10m",
 			dashboard: []string{
 				"Failed 0, expired 1 (expired: max_defer)",
@@ -38,7 +38,7 @@ func ends() []*night {
 					time.Now().Add(2*time.Second).UTC().Format(time.RFC3339Nano)))
 				d.is("n1", "expired")
 			},
-			user:    "chat: nothing waits; the next may go at TIME, because of limit 1/1h. the last to end, n1, expired: expires_at",
+			user:    "chat: nothing waits; the next may go at TIME, because of limit 1/1h. last ended: n1, expired: expires_at",
 			explain: "expired: expires_at: TIME came while it was deferred until TIME: limit 1/1h",
 			dashboard: []string{
 				"Failed 0, expired 1 (expired: expires_at)",
@@ -54,7 +54,7 @@ func ends() []*night {
 				d.post("n1", `,"channel":"ntfy","to":"topic"`)
 				d.is("n1", "failed")
 			},
-			user:    "the last to end, n1, failed: permanent: 400 (field body: too short)",
+			user:    "last ended: n1, failed: permanent: 400 (field body: too short)",
 			explain: "failed: permanent: 400; the provider replied: field body: too short",
 			dashboard: []string{
 				"ntfy HOST: calling; permanent: 400",
@@ -70,7 +70,7 @@ func ends() []*night {
 				d.post("n1", "")
 				d.is("n1", "failed")
 			},
-			user:    "the last to end, n1, failed: target_gone: 410",
+			user:    "last ended: n1, failed: target_gone: 410",
 			explain: "failed: target_gone: 410",
 			dashboard: []string{
 				"webhook HOST: calling; target_gone: 410",
@@ -88,7 +88,7 @@ func ends() []*night {
 				d.call(http.MethodPost, "/v1/notifications", `{"id":"n1","user_id":"ada","body":"hello"}`)
 				d.is("n1", "failed")
 			},
-			user:    "no active device on webhook: a notification without a target fails there, reason permanent: no_device. the last to end, n1, failed: target_gone: 410",
+			user:    "no active device on webhook: a notification without a target fails there, reason permanent: no_device. last ended: n1, failed: target_gone: 410",
 			explain: "failed: target_gone: 410",
 			dashboard: []string{
 				"webhook HOST: calling; target_gone: 410",
@@ -105,7 +105,7 @@ func ends() []*night {
 				d.post("n1", "")
 				d.is("n1", "failed")
 			},
-			user:    "the last to end, n1, failed: max_attempts, last transient: 500 (out of disk)",
+			user:    "last ended: n1, failed: max_attempts, last transient: 500 (out of disk)",
 			explain: "failed: max_attempts, last transient: 500; the provider replied: out of disk",
 			dashboard: []string{
 				"webhook HOST: calling, the latest call failed; transient: 500",
@@ -132,11 +132,10 @@ func ends() []*night {
 					d.Fatalf("the producer is told %d %s", status, reply)
 				}
 			},
-			calm: "the producer is told: 422",
-			user: "nothing is known of a user with this id: nothing waits, nothing was sent lately, no devices, no preferences",
-			explain: "dispatcher: explain n1: no such notification: \"n1\" was never accepted, " +
-				"or has ended longer ago than it is kept",
-			do: "The producer's log has the refusal. Add the template to `--templates`, or correct its name.",
+			calm:    "the producer is told: 422",
+			user:    "nothing is known about a user with this id: nothing waits, nothing was sent lately, no devices, no preferences",
+			explain: "dispatcher: explain n1: no such notification: \"n1\" was never accepted, or ended so long ago that it is no longer kept",
+			do:      "The producer's log has the refusal. Add the template to `--templates`, or correct its name.",
 		},
 	}
 }

@@ -106,7 +106,7 @@ func workerDead() *night {
 		explain: "waits for a worker, and no worker is alive",
 		dashboard: []string{
 			"No worker is alive: nothing is delivered.",
-			"Gone without having stopped: PROCESS (missed DURATION ago). It died, stands still, or does not reach Redis.",
+			"Gone without stopping: PROCESS (missed DURATION ago). It died, hangs, or can't reach Redis.",
 		},
 		alerts: []string{"PacerNoWorker", "PacerProcessGone", "PacerStalls"},
 		do:     "Start the workers. What waits is safe in the stores.",
@@ -124,7 +124,7 @@ func workerStands() *night {
 		user:    "nothing waits, and nothing holds this user's notifications back",
 		explain: "delivered",
 		dashboard: []string{
-			"Gone without having stopped: PROCESS (missed DURATION ago). It died, stands still, or does not reach Redis.",
+			"Gone without stopping: PROCESS (missed DURATION ago). It died, hangs, or can't reach Redis.",
 		},
 		alerts: []string{"PacerProcessGone"},
 		do:     "Restart it; save `/debug/pprof/goroutine?debug=1` of it before, if it responds. Others deliver its notifications.",
@@ -146,10 +146,10 @@ func crashLoop() *night {
 			d.start("worker,ops")
 			d.is("n1", "failed")
 		},
-		user:    "the last to end, n1, failed: crash_loop",
+		user:    "last ended: n1, failed: crash_loop",
 		explain: "failed: crash_loop",
 		dashboard: []string{
-			"Gone without having stopped: PROCESS (missed DURATION ago), PROCESS (missed DURATION ago), PROCESS (missed DURATION ago). It died, stands still, or does not reach Redis.",
+			"Gone without stopping: PROCESS (missed DURATION ago), PROCESS (missed DURATION ago), PROCESS (missed DURATION ago). It died, hangs, or can't reach Redis.",
 			"Failed 1, expired 0 (failed: crash_loop)",
 		},
 		alerts: []string{"PacerClaimsExpire", "PacerCrashLoop", "PacerProcessGone"},

@@ -68,7 +68,7 @@ func ordered() []*night {
 				d.is("n1", "cancelled")
 			},
 			calm:    "the user wants it so",
-			user:    "chat: the user opted out of category chat: its notifications end as cancelled, reason opted_out. the last to end, n1, cancelled: opted_out",
+			user:    "chat: the user opted out of category chat: its notifications end as cancelled, reason opted_out. last ended: n1, cancelled: opted_out",
 			explain: "cancelled: opted_out",
 			do:      "Nothing.",
 		},
@@ -196,7 +196,7 @@ func ordered() []*night {
 				d.dispatcher("cancel", "n1", "--yes")
 			},
 			calm:    "an operator wants it so",
-			user:    "chat: nothing waits; the next may go at TIME, because of limit 1/1h. the last to end, n1, cancelled",
+			user:    "chat: nothing waits; the next may go at TIME, because of limit 1/1h. last ended: n1, cancelled",
 			explain: "cancelled by OPERATOR",
 			do:      "The audit log says who did it. `dispatcher retry n1` sends it as a new one.",
 		},
@@ -210,7 +210,7 @@ func ordered() []*night {
 			},
 			calm:    "the producer wants it so",
 			user:    "chat: 1 deferred; first n2: deferred by limit 1/1h, goes out at TIME",
-			explain: "replaced: a newer one with its collapse_key took its place",
+			explain: "replaced: a newer notification with the same collapse_key took its place",
 			dashboard: []string{
 				"Most deferred: ada, chat, 1",
 			},
@@ -220,10 +220,9 @@ func ordered() []*night {
 			title: "Nothing was sent", happens: "The producer sent nothing for this user, or used another id.",
 			trouble: func(*deployment) {},
 			calm:    "nothing is wrong here",
-			user:    "nothing is known of a user with this id: nothing waits, nothing was sent lately, no devices, no preferences",
-			explain: "dispatcher: explain n1: no such notification: \"n1\" was never accepted, " +
-				"or has ended longer ago than it is kept",
-			do: "Look at the producer: does it send, and with which `user_id`?",
+			user:    "nothing is known about a user with this id: nothing waits, nothing was sent lately, no devices, no preferences",
+			explain: "dispatcher: explain n1: no such notification: \"n1\" was never accepted, or ended so long ago that it is no longer kept",
+			do:      "Look at the producer: does it send, and with which `user_id`?",
 		},
 	}
 }

@@ -46,8 +46,8 @@ func providers() []*night {
 				d.crowd(`,"channel":"email","to":"ada@example.com"`)
 				d.post("n1", `,"channel":"email","to":"ada@example.com"`)
 			},
-			user:    "default: 1 held for the provider; first n1: waits for its provider: the provider is not called (circuit open for DURATION, last error connection_refused); tried at TIME; a new one may go now",
-			explain: "waits for its provider: the provider is not called (circuit open for DURATION, last error connection_refused); tried at TIME",
+			user:    "default: 1 held for the provider; first n1: waits for its provider: the provider is not called (circuit open for DURATION, last error connection_refused); next try at TIME; a new one may go now",
+			explain: "waits for its provider: the provider is not called (circuit open for DURATION, last error connection_refused); next try at TIME",
 			dashboard: []string{
 				"email: the provider is not called (circuit open for DURATION, last error connection_refused).",
 			},
@@ -64,8 +64,8 @@ func providers() []*night {
 				d.post("n2", "")
 				d.is("n2", "delivered")
 			},
-			user:    "default: 1 held for the provider; first n1: waits for its provider: HOST is not called (circuit open for DURATION, last reply 503); tried at TIME; a new one may go now",
-			explain: "waits for its provider: HOST is not called (circuit open for DURATION, last reply 503); tried at TIME",
+			user:    "default: 1 held for the provider; first n1: waits for its provider: HOST is not called (circuit open for DURATION, last reply 503); next try at TIME; a new one may go now",
+			explain: "waits for its provider: HOST is not called (circuit open for DURATION, last reply 503); next try at TIME",
 			dashboard: []string{
 				"webhook: HOST is not called (circuit open for DURATION, last reply 503).",
 			},
@@ -97,8 +97,8 @@ func providers() []*night {
 				d.is("n0", "retrying")
 				d.post("n1", `,"channel":"ntfy","to":"topic"`)
 			},
-			user:    "default: 1 held for the provider; first n1: waits for its provider: HOST is not called for another DURATION (it refuses the credentials: 401); tried at TIME; a new one may go now",
-			explain: "waits for its provider: HOST is not called for another DURATION (it refuses the credentials: 401); tried at TIME",
+			user:    "default: 1 held for the provider; first n1: waits for its provider: HOST is not called for another DURATION (it refuses the credentials: 401); next try at TIME; a new one may go now",
+			explain: "waits for its provider: HOST is not called for another DURATION (it refuses the credentials: 401); next try at TIME",
 			dashboard: []string{
 				"ntfy: HOST is not called for another DURATION (it refuses the credentials: 401).",
 			},
@@ -130,10 +130,10 @@ func providers() []*night {
 				d.is("n0", "delivered")
 				d.post("n1", "")
 			},
-			user:    "default: 1 held for the provider; first n1: waits for its provider: the limit of its channel is used up; tried at TIME; a new one may go now",
-			explain: "waits for its provider: the limit of its channel is used up; tried at TIME",
+			user:    "default: 1 held for the provider; first n1: waits for its provider: the limit of its channel is used up; next try at TIME; a new one may go now",
+			explain: "waits for its provider: the limit of its channel is used up; next try at TIME",
 			dashboard: []string{
-				"COUNT notifications wait for a provider: the limit of a channel or target is used up (--CHANNEL-limits), or a host has as many calls under way as it may.",
+				"COUNT notifications wait for a provider: the limit of a channel or target is used up (--CHANNEL-limits), or a host has as many calls under way as it may have.",
 			},
 			calm: "the setting wants it so",
 			do:   "Raise the channel's limit, if the provider allows it.",
@@ -158,8 +158,8 @@ func providers() []*night {
 				d.crowd("")
 				d.post("n1", "")
 			},
-			user:      "default: 1 held for the provider; first n1: waits for its provider: HOST is not called (circuit open for DURATION, last error timeout); tried at TIME; a new one may go now",
-			explain:   "waits for its provider: HOST is not called (circuit open for DURATION, last error timeout); tried at TIME",
+			user:      "default: 1 held for the provider; first n1: waits for its provider: HOST is not called (circuit open for DURATION, last error timeout); next try at TIME; a new one may go now",
+			explain:   "waits for its provider: HOST is not called (circuit open for DURATION, last error timeout); next try at TIME",
 			dashboard: []string{"webhook: HOST is not called (circuit open for DURATION, last error timeout)."},
 			alerts:    []string{"PacerFailing", "PacerStalls"},
 			do:        "Tell the host's owner. What waits goes on by itself.",

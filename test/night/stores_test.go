@@ -83,9 +83,8 @@ func redisFull() *night {
 			}
 			server.ConfigSet("maxmemory", fmt.Sprint(bytes*100/97))
 		},
-		user: "nothing is known of a user with this id: nothing waits, nothing was sent lately, no devices, no preferences",
-		explain: "dispatcher: explain n1: no such notification: \"n1\" was never accepted, " +
-			"or has ended longer ago than it is kept",
+		user:    "nothing is known about a user with this id: nothing waits, nothing was sent lately, no devices, no preferences",
+		explain: "dispatcher: explain n1: no such notification: \"n1\" was never accepted, or ended so long ago that it is no longer kept",
 		dashboard: []string{
 			"Redis is full, with COUNT % of its maxmemory used: nothing more is accepted until it has room again.",
 		},
@@ -196,10 +195,10 @@ func postgresLocked() *night {
 				}
 			}
 		},
-		user:    "dispatcher: user ada: the store takes too long: the dashboard says what is slow or locked",
-		explain: "dispatcher: explain n1: the store takes too long: the dashboard says what is slow or locked",
+		user:    "dispatcher: user ada: the store takes too long to respond: see the dashboard for what is slow or locked",
+		explain: "dispatcher: explain n1: the store takes too long to respond: see the dashboard for what is slow or locked",
 		dashboard: []string{
-			"Locked: COUNT statements of pacer's have waited for up to DURATION for a lock of session COUNT on Postgres (user USER).",
+			"Locked: COUNT of pacer's statements have waited for up to DURATION for a lock that session COUNT holds on Postgres (user USER).",
 		},
 		alerts: []string{"PacerStalls"},
 		do:     "`SELECT * FROM pg_stat_activity WHERE state = 'idle in transaction'` shows who; end that session.",
@@ -223,10 +222,10 @@ func redisClock() *night {
 		trouble: func(d *deployment) {
 			d.post("n1", fmt.Sprintf(`,"send_at":%q`, time.Now().Add(30*time.Minute).UTC().Format(time.RFC3339)))
 		},
-		user:    "the clocks of Redis and of a process are 1h apart, so times are wrong",
-		explain: "delivered; the clocks of Redis and of a process are 1h apart, so times are wrong",
+		user:    "the clocks of Redis and of a process are 1h apart, so times shown here are wrong",
+		explain: "delivered; the clocks of Redis and of a process are 1h apart, so times shown here are wrong",
 		dashboard: []string{
-			"Redis's clock is 3600.0 s ahead of those of all processes and of Postgres: set it right.",
+			"Redis's clock is 3600.0 s ahead of those of all processes and of Postgres: correct it.",
 		},
 		alerts: []string{"PacerClocksApart"},
 		do:     "Set the clock right (NTP), and let it never jump.",

@@ -4,7 +4,7 @@ import { byId, element, text } from './dom.js'
 
 const dialog = element('dialog', { id: 'sure' }, element('form', { method: 'dialog' },
   element('p', { id: 'sure-text' }),
-  element('p', { id: 'sure-token', hidden: true }, element('label', {}, 'Token of --ops-token ', element('input', { id: 'token', type: 'password', autocomplete: 'off' }))),
+  element('p', { id: 'sure-token', hidden: true }, element('label', {}, 'Ops token (--ops-token) ', element('input', { id: 'token', type: 'password', autocomplete: 'off' }))),
   element('div', { className: 'row' }, element('button', { value: 'yes', id: 'sure-yes', textContent: 'Yes' }),
     element('button', { value: 'no', id: 'sure-no', formNoValidate: true, textContent: 'No' }))))
 dialog.setAttribute('aria-labelledby', 'sure-text')
@@ -68,7 +68,7 @@ export async function act(action, question) {
   if (!response) return false
   const message = response.ok ? (await response.json()).done : await response.text()
   text('connection', message)
-  if (!response.ok) await ask(`That did not work: ${message}`)
+  if (!response.ok) await ask(`This did not work: ${message}`)
   document.dispatchEvent(new Event('acted'))
   return response.ok
 }

@@ -46,7 +46,7 @@ function tiles(s) {
   text('oldest', s.deferred ? duration(s.oldest_deferred_seconds) : '–')
   const left = s.drained_at ? Math.max(0, Date.parse(s.drained_at) - Date.parse(s.at)) / 1000 : 0
   text('drain', s.drained_at ? `${s.crowds_exact ? '' : 'at least '}${duration(left)}` : s.deferred ? '–' : 'empty')
-  const again = s.retime && `${s.retime.done} of ${s.retime.users} users decided again by the new policy`
+  const again = s.retime && `${s.retime.done} of ${s.retime.users} users rescheduled under the new policy`
   text('drain-at', again ? again : s.drained_at ? `at ${clock(Date.parse(s.drained_at)).slice(0, -4)}, by the limits` : 'by the limits')
   ended(s.ended, 'failed')
   ended(s.ended, 'expired')

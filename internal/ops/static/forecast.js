@@ -28,8 +28,8 @@ export function foresee(forecast) {
 function redraw() {
   if (!latest) return
   const { from, slice_seconds, reasons = [], exact } = latest.forecast
-  text('forecast-hint', (reasons.length ? 'Held now, and when it will be released by the limits and the hours in force. What comes meanwhile is not in it.' : 'Nothing is held.') +
-    (exact ? '' : ' An estimate: a part of what waits was read, and stands for the rest.'))
+  text('forecast-hint', (reasons.length ? 'What is held now, and when the limits and quiet hours in force will release it. New notifications are not included.' : 'Nothing is held.') +
+    (exact ? '' : ' An estimate from a sample of what waits.'))
   byId('forecast-table').hidden = !reasons.length
   rows('forecast', reasons.map((held) => [
     element('span', {}, swatch(colour(held.reason)), wording(held.reason)), held.count, moment(held.first), moment(held.last),

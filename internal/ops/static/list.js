@@ -78,7 +78,7 @@ async function load() {
   text('connection', 'loading …')
   try {
     const response = await get(`notifications?${query}`)
-    if (!response) return text('connection', 'a search for a text needs the token')
+    if (!response) return text('connection', 'a text search needs the ops token')
     const fault = response.ok ? '' : await response.text()
     const page = response.ok ? await response.json() : { items: [] }
     if (mine !== latest) return
@@ -119,7 +119,7 @@ async function send(order) {
   const response = await post('bulk', order)
   if (!response) return null
   if (response.ok) return response.json()
-  await ask(`That did not work: ${await response.text()}`)
+  await ask(`This did not work: ${await response.text()}`)
   return null
 }
 
@@ -131,7 +131,7 @@ async function changeAll(action, channel = '') {
   const order = { action, filter: filter().toString(), ...(channel && { channel }) }
   const found = await send(order)
   if (!found) return
-  if (!found.count) return text('connection', 'nothing that matches can be changed so')
+  if (!found.count) return text('connection', 'nothing that matches can be changed this way')
   const size = `${found.more ? 'the first ' : ''}${found.count.toLocaleString('en')} ${found.count === 1 ? 'notification' : 'notifications'}`
   const question = `${verbs[action][0]} ${size}${channel && ` to ${channel}`}? Selected: ${readable(found.filter)}.`
   if (await ask(question) && await send({ ...order, filter: found.filter, confirm: found.confirm })) showJobs()

@@ -50,7 +50,7 @@ export async function lookUp(query) {
 function showUser(u) {
   const now = Date.now()
   const used = u.categories.filter((c) => c.state !== 'free' || c.waiting.length || c.admitted)
-  const children = [element('p', { textContent: (u.known ? '' : 'No notification has this id; as for a user: ') + local(u.standing) })]
+  const children = [element('p', { textContent: (u.known ? '' : 'No notification has this id; as a user id: ') + local(u.standing) })]
   if (u.week) {
     const expected = u.categories.flatMap((c) => c.waiting).filter((w) => w.deliver_at).map((w) => ({ at: Date.parse(w.deliver_at), id: w.id }))
     children.push(weekOf(u.user_id, u.week, expected, now))

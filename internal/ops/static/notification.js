@@ -48,7 +48,7 @@ const part = (title, ...children) => element('div', { className: 'part' }, eleme
 // attempts is a table of those that are known.
 function attempts(n, steps) {
   const tried = steps.filter((s) => s.attempt)
-  if (!tried.length) return element('p', { className: 'caption', textContent: n.attempts ? 'What became of them is not kept.' : 'None yet.' })
+  if (!tried.length) return element('p', { className: 'caption', textContent: n.attempts ? 'Their outcomes are not kept.' : 'None yet.' })
   const names = ['Attempt', 'At', 'Took', 'Outcome', 'The provider replied', 'Next attempt']
   const rows = tried.map((s, i) => {
     const cells = [s.attempt, element('time', { dateTime: s.at, textContent: clock(s.ms) }), took(s.took_ms),
@@ -82,7 +82,7 @@ function contents(n, again) {
   if (n.contents_withheld) {
     const show = element('button', { type: 'button', textContent: 'Show contents …' })
     show.addEventListener('click', async () => { if (await askToken()) again() })
-    return [element('p', { className: 'caption', textContent: `Not shown: ${n.contents_withheld}.` }), ...(n.contents_withheld.includes('needs the token') ? [show] : [])]
+    return [element('p', { className: 'caption', textContent: `Not shown: ${n.contents_withheld}.` }), ...(n.contents_withheld.includes('needs the ops token') ? [show] : [])]
   }
   const c = n.contents ?? {}
   return [fields([

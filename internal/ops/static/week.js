@@ -91,7 +91,7 @@ export function weekOf(user, week, waiting, now) {
   const observer = new ResizeObserver(() => chart.isConnected ? chart.replaceChildren(picture(chart.clientWidth, week, waiting, now, title)) : observer.disconnect())
   observer.observe(chart)
   return element('div', { className: 'category' }, element('h3', { textContent: `Quiet hours, ${week.zone}` }),
-    element('p', { className: 'caption', textContent: `In these hours nothing of ${week.categories.join(', ')} goes out. They end at a moment of this user’s own, within the policy’s spread.${untilWhen(week)}` }),
+    element('p', { className: 'caption', textContent: `In these hours nothing in ${week.categories.join(', ')} goes out. They end at a moment of this user’s own, within the policy’s spread.${untilWhen(week)}` }),
     chart,
     element('ul', { className: 'legend' }, key('quiet', 'quiet'), key('open', 'open'), key('past', 'over'), key('f3', 'something is expected to go'), element('li', { textContent: 'Dashed: now.' })),
     element('details', {}, element('summary', { textContent: 'In words' }), element('ul', {}, ...[...words, ...switches].map((textContent) => element('li', { textContent })))))

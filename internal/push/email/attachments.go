@@ -32,7 +32,7 @@ type attachment struct {
 // attach adds the attachments.
 func attach(message *gomail.Msg, all []attachment) error {
 	if len(all) > maxAttachments {
-		return fmt.Errorf("attachments: may be at most %d, are %d", maxAttachments, len(all))
+		return fmt.Errorf("attachments: there may be at most %d, not %d", maxAttachments, len(all))
 	}
 	for i, a := range all {
 		if err := a.add(message); err != nil {

@@ -180,7 +180,7 @@ func TestHeadersAndAttachmentsThatCannotBeSentAreRefused(t *testing.T) {
 		"content":             {`{"headers":{"Content-Type":"x"}}`, "headers: Content-Type is set by pacer"},
 		"no name":             {`{"headers":{"":"x"}}`, "headers: a name has 1 to 64 letters"},
 		"a name with a colon": {`{"headers":{"X:":"x"}}`, "headers: a name has 1 to 64 letters"},
-		"two of one name":     {`{"headers":{"X-A":"x","x-a":"y"}}`, "headers: x-a is there twice"},
+		"two of one name":     {`{"headers":{"X-A":"x","x-a":"y"}}`, "headers: x-a is given twice"},
 		"no value":            {`{"headers":{"X-A":" "}}`, "headers: X-A is empty"},
 		"a line break":        {`{"headers":{"X-A":"a\nBcc: b"}}`, "headers: X-A must not hold control characters"},
 		"a long value": {
@@ -194,7 +194,7 @@ func TestHeadersAndAttachmentsThatCannotBeSentAreRefused(t *testing.T) {
 		"a type with a line break": {`{"attachments":[{"name":"a","type":"text/plain; a=\"\r\n\""}]}`, "attachments[0]: type:"},
 		"a cid with a bracket":     {`{"attachments":[{"name":"a","cid":">"}]}`, "attachments[0]: cid: may have up to 64"},
 		"too many": {
-			`{"attachments":[` + strings.Repeat(many+",", 20) + many + `]}`, "attachments: may be at most 20, are 21",
+			`{"attachments":[` + strings.Repeat(many+",", 20) + many + `]}`, "attachments: there may be at most 20, not 21",
 		},
 		"a name that is almost right": {`{"attachment":[]}`, "did you mean attachments"},
 	} {

@@ -30,7 +30,7 @@ func addHeaders(message *gomail.Msg, headers map[string]string) error {
 		return nil
 	}
 	if len(headers) > maxHeaders {
-		return fmt.Errorf("headers: may be at most %d, are %d", maxHeaders, len(headers))
+		return fmt.Errorf("headers: there may be at most %d, not %d", maxHeaders, len(headers))
 	}
 	seen := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
@@ -38,7 +38,7 @@ func addHeaders(message *gomail.Msg, headers map[string]string) error {
 			return err
 		}
 		if seen[strings.ToLower(name)] {
-			return fmt.Errorf("headers: %s is there twice, in upper and lower case", name)
+			return fmt.Errorf("headers: %s is given twice, in upper and lower case", name)
 		}
 		seen[strings.ToLower(name)] = true
 		message.SetGenHeader(gomail.Header(name), line(headers[name]))

@@ -41,7 +41,7 @@ func (g *Gate) weigh(h *host, target string, failure *push.Error) *push.Error {
 	case unsure:
 		weighed.Concerns = push.ConcernsTarget
 		if h.evidence.targets() >= manyTargets && h.tell(now, g.cfg.Pause) {
-			g.cfg.Log.Warn("the provider refuses most devices as another app's, so none is deactivated; check the channel's settings",
+			g.cfg.Log.Warn("the provider says that most devices belong to another app, so none is deactivated; check the channel's settings",
 				"channel", g.cfg.Channel, "host", h.name, "code", failure.Code)
 		}
 	}
@@ -70,7 +70,7 @@ func (g *Gate) heed(h *host, began time.Time, o outcome, failure *push.Error) {
 	case length > 0:
 		h.pause.begin(now, length, failure.Class == push.Throttled)
 		if failure.Class == push.CredentialsRefused && h.tell(now, g.cfg.Pause) {
-			g.log(failure).Error("the provider refuses this deployment's credentials; the channel is paused; fix its settings",
+			g.log(failure).Error("the provider refuses this deployment's credentials; the channel waits; correct its settings",
 				"channel", g.cfg.Channel, "host", h.name, "code", failure.Code, "pause", length)
 		}
 	case o != failed && h.pause.end(began, failure == nil):

@@ -23,7 +23,7 @@ type Settings struct {
 	// From is a number, a short code, a name, or the SID of a messaging service.
 	From string `name:"from" needs:"account" placeholder:"NUMBER|SID" help:"SMS: the sender: a number such as +15005550006, or a messaging service (MG...)."`
 	// Segments are how many segments a message may have. Default to no limit but Twilio's own, 1,600 characters.
-	Segments string `name:"segments" needs:"account" placeholder:"N" help:"SMS: segments that a message may have at most; each is paid for. Default: as many as 1,600 characters take."`
+	Segments string `name:"segments" needs:"account" placeholder:"N" help:"SMS: most segments that a message may have; each is billed. Default: as many as 1,600 characters take."`
 	// Endpoint is the base URL of Twilio, or of a gateway with its API. Defaults to Twilio's.
 	Endpoint string `name:"endpoint" needs:"account" placeholder:"URL" help:"SMS: base URL of another gateway with Twilio's API."`
 	// Limits are how often all processes together may call Twilio, such as 600000/1m. Default to none.
@@ -74,7 +74,7 @@ func (s Settings) Check() error {
 			"or a messaging service: MG and 32 hexadecimal digits")
 	}
 	if n, err := strconv.Atoi(s.Segments); s.Segments != "" && (err != nil || n < 1) {
-		fault("segments", "must be a number, 1 at least")
+		fault("segments", "must be a number, at least 1")
 	}
 	if s.Endpoint != "" && !isBase(s.Endpoint) {
 		fault("endpoint", "must be an http or https URL without credentials and query")

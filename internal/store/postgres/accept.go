@@ -231,7 +231,7 @@ func (r *Store) findKnown(ctx context.Context, batch []*notification.Notificatio
 }
 
 // errPurged says that a notification kept an id from being accepted again, and was gone before it could be read.
-var errPurged = errors.New("a notification with the same id was purged at this moment; try again")
+var errPurged = errors.New("a notification with the same id was purged just now; try again")
 
 // columns turns notifications into the arrays that insertSQL takes.
 func columns(batch []*notification.Notification) []any {

@@ -10,7 +10,7 @@ import (
 // ErrUnimported says that Redis holds the notifications of a deployment without a database, and that nobody has decided
 // whether to import them. A rebuild of the partitions would destroy them.
 var ErrUnimported = errors.New( //nolint:staticcheck // it begins with a name
-	"Redis holds notifications of a deployment without DATABASE_URL, which were neither imported nor declined")
+	"Redis holds notifications of a deployment without DATABASE_URL, which have been neither imported nor declined")
 
 // CheckImported returns [ErrUnimported] when a rebuild would destroy notifications that only Redis holds.
 func (l *Relay) CheckImported(ctx context.Context) error {

@@ -53,8 +53,7 @@ func TakeNode(ctx context.Context, pool *pgxpool.Pool, lost func(error), log *sl
 		return nil, fmt.Errorf("take the database for this process: %w", err)
 	}
 	if !mine {
-		return nil, refusal.New("another process without REDIS_URL works on this database: " +
-			"give all of them the same REDIS_URL")
+		return nil, refusal.New("another process without REDIS_URL is using this database: set the same REDIS_URL for all processes")
 	}
 	return n, nil
 }
@@ -94,7 +93,7 @@ func (n *Node) Run(ctx context.Context) {
 			return
 		}
 		if err != nil { // the lost lock has been told of
-			n.log.DebugContext(ctx, "the database is not this process's again", "error", err)
+			n.log.DebugContext(ctx, "could not take back the database's lock; retrying", "error", err)
 		}
 	}
 }
@@ -108,7 +107,7 @@ func (n *Node) look(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		n.log.WarnContext(ctx, "this process has lost the lock that keeps its database to itself; it takes it again", "error",
+		n.log.WarnContext(ctx, "this process has lost the lock that reserves the database for it; taking it again", "error",
 			describe("keep the database for this process", err))
 		_ = n.tx.Rollback(ctx) // whatever becomes of it, the connection is not used any more
 		n.tx = nil
@@ -121,8 +120,7 @@ func (n *Node) look(ctx context.Context) error {
 	case err != nil:
 		return describe("take the database for this process again", err)
 	case !mine:
-		return refusal.New("another process without REDIS_URL has taken this database over while this one did not reach " +
-			"it: give all of them the same REDIS_URL")
+		return refusal.New("another process without REDIS_URL took this database over while this one could not reach it: set the same REDIS_URL for all processes")
 	}
 	n.log.InfoContext(ctx, "this process has its database to itself again")
 	return nil

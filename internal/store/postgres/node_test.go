@@ -98,7 +98,7 @@ func TestANodeLearnsThatItsDatabaseIsTaken(t *testing.T) {
 	endNode(t, pool)
 	takeNode(t, pool)
 	node.Run(t.Context())
-	if why := <-lost; !isRefusal(why) || !strings.Contains(why.Error(), "another process without REDIS_URL has taken") {
+	if why := <-lost; !isRefusal(why) || !strings.Contains(why.Error(), "another process without REDIS_URL took this") {
 		t.Errorf("it is told %v, want a refusal", why)
 	}
 }

@@ -51,7 +51,7 @@ func (l *Relay) takeUnplaced(ctx context.Context) error {
 		}
 		if moved > 0 {
 			l.log.WarnContext(ctx,
-				"found accepted notifications that may not have reached Redis; the relay places them",
+				"found accepted notifications that may not have reached Redis; the relay puts them into their backlogs",
 				"count", moved)
 		}
 		if taken < unplacedBatch {

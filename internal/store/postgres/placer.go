@@ -154,7 +154,7 @@ func (p *placer) putIntoBacklogs(ctx context.Context, w *placing) bool {
 	for _, id := range w.optedOut {
 		if err := p.store.end(ctx, id, notification.StatusCancelled, notification.ReasonOptedOut); err != nil {
 			p.store.cfg.Log.WarnContext(ctx,
-				"could not cancel a notification that its user opted out of; the next worker that gets it cancels it",
+				"could not cancel a notification that its user opted out of; the next worker to take it cancels it",
 				"notification_id", id, "error", err)
 		}
 	}
@@ -169,7 +169,7 @@ func (p *placer) leave(ctx context.Context, entries []agenda.Entry) bool {
 	}
 	if err := p.store.leaveInOutbox(ctx, ids); err != nil {
 		p.store.cfg.Log.WarnContext(ctx,
-			"could not leave accepted notifications in the outbox; the relay will find them",
+			"could not add accepted notifications to the outbox; the relay will find them anyway",
 			"count", len(ids), "error", err)
 		return false
 	}

@@ -92,11 +92,11 @@ func (l *Relay) Rebuild(ctx context.Context) (Rebuilt, error) {
 			return done, err
 		}
 		if !told {
-			l.log.InfoContext(ctx, "another process is rebuilding; waiting for it to end")
+			l.log.InfoContext(ctx, "another process is rebuilding; waiting for it to finish")
 		}
 		select {
 		case <-ctx.Done():
-			return Rebuilt{}, fmt.Errorf("wait for another process to end its rebuild: %w", ctx.Err())
+			return Rebuilt{}, fmt.Errorf("wait for another process to finish its rebuild: %w", ctx.Err())
 		case <-time.After(rebuildPoll):
 		}
 	}

@@ -107,7 +107,7 @@ func (r *Store) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outcom
 		return dispatch.Settlement{}, nil // the rebuild or the relay puts it back into its backlog
 	case err != nil:
 		r.cfg.Log.WarnContext(ctx,
-			"the result of a delivery is in Postgres, but could not be told to Redis; Redis learns it when the lease ends",
+			"wrote a delivery's result to Postgres but not to Redis; Redis gets it when the lease ends",
 			"notification_id", id, "error", err)
 		return dispatch.Settlement{}, nil
 	case settlement.Stale && open:

@@ -228,7 +228,7 @@ func (l *Relay) verifyWaiting(ctx context.Context, found func(Difference) error)
 		return found(Difference{What: DiffSurplus, ID: s.ID, Detail: detail})
 	}}
 	asleep := doubts[sleeper]{look: l.asleep, found: func(s sleeper) error {
-		detail := "something waits, and no wake-up comes in time"
+		detail := "something waits, but no wake-up is set for it in time"
 		return found(Difference{What: DiffWakeup, ID: s.userID, Detail: detail})
 	}}
 	err := l.store.agendas.EachWaiting(ctx, verifyBatch, func(page []agenda.Waiting) error {

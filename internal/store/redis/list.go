@@ -18,7 +18,7 @@ const (
 	// stepLooked is what a step of the scan counts for that finds fewer: it has looked at other keys.
 	stepLooked = 50
 	// keysNote is what a listing says of itself.
-	keysNote = "Redis keeps what ended for %s, and lists in no order of time; one that changes meanwhile may be listed twice."
+	keysNote = "Redis keeps ended notifications for %s, and does not list by time; a notification that changes meanwhile may be listed twice."
 )
 
 // List returns a page of notifications, in no order of time. It returns a [notification.FieldError] for a cursor that
