@@ -137,10 +137,10 @@ func (b bar) Name() string { return b.name }
 // Peer is what pacer is compared with.
 func (b bar) Peer() string { return b.peer }
 
-// Short tells whether pacer missed the ratio that it has to reach.
+// Short reports whether pacer missed the ratio that it has to reach.
 func (b bar) Short() bool { return b.Value() < b.asked }
 
-// Wanted tells whether there is such a ratio.
+// Wanted reports whether there is such a ratio.
 func (b bar) Wanted() bool { return b.asked > 0 }
 
 // Below is the lower edge of the bar.

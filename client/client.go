@@ -202,7 +202,7 @@ func (c *Client) Cancel(ctx context.Context, id string) (*View, error) {
 	return &view, nil
 }
 
-// Throttle tells where a user stands with the limits of a category. It changes nothing.
+// Throttle reports where a user stands with the limits of a category. It changes nothing.
 func (c *Client) Throttle(ctx context.Context, userID, category string) (*Window, error) {
 	var window Window
 	path := "/v1/users/" + url.PathEscape(userID) + "/throttle?category=" + url.QueryEscape(category)

@@ -49,7 +49,7 @@ func (e *Error) Error() string {
 	return text
 }
 
-// temporary tells whether the same request may succeed later.
+// temporary reports whether the same request may succeed later.
 func (e *Error) temporary() bool {
 	return e.Status >= http.StatusInternalServerError && e.Status != http.StatusNotImplemented ||
 		e.Status == http.StatusTooManyRequests || e.Status == http.StatusRequestTimeout ||

@@ -84,7 +84,7 @@ type View struct {
 	Zone          string `json:"zone,omitempty"`
 	// Timeline is what happened to it, the oldest first.
 	Timeline []Event `json:"timeline,omitempty"`
-	// Devices tells what became of it on each of the user's devices, if it has no target of its own.
+	// Devices reports what became of it on each of the user's devices, if it has no target of its own.
 	Devices []Delivery `json:"devices,omitempty"`
 }
 
@@ -142,7 +142,7 @@ func (r Result) Err() error {
 	return errors.New(r.Error)
 }
 
-// Window tells where a user stands with the limits of a category.
+// Window reports where a user stands with the limits of a category.
 type Window struct {
 	UserID        string    `json:"user_id"`
 	Category      string    `json:"category"`

@@ -43,7 +43,7 @@ func (c *channelsCommand) Run(ctx context.Context, to streams) error {
 	return w.Flush()
 }
 
-// showChannel writes one channel; Flush of the writer tells whether it could be written.
+// showChannel writes one channel; Flush of the writer reports whether it could be written.
 func showChannel(w *tabwriter.Writer, c ops.Channel) {
 	name := c.Channel
 	if c.Paused != nil {

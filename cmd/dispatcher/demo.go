@@ -65,8 +65,8 @@ func (c *demoCommand) Run(ctx context.Context, to streams) error {
 	return errors.Join(err, process.Stop(ctx))
 }
 
-// hasBrowser tells whether somebody watches who could see a browser: not in a pipe, not in continuous integration, not
-// over SSH, and on Linux not without a display.
+// hasBrowser reports whether somebody watches who could see a browser: not in a pipe, not in continuous integration,
+// not over SSH, and on Linux not without a display.
 func hasBrowser(out io.Writer) bool {
 	if !isTerminal(out) || os.Getenv("CI") != "" || os.Getenv("SSH_CONNECTION") != "" {
 		return false

@@ -28,7 +28,7 @@ type receiveCommand struct {
 // receiveDrain is how long a receiver that is told to stop waits for its last responses.
 const receiveDrain = 5 * time.Second
 
-// Run receives until SIGTERM or SIGINT, and tells what arrived.
+// Run receives until SIGTERM or SIGINT, and reports what arrived.
 func (c *receiveCommand) Run(ctx context.Context, to streams) error {
 	ctx, stop := untilSignal(ctx)
 	defer stop()

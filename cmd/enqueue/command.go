@@ -114,7 +114,7 @@ func (c *command) execute(ctx context.Context, with streams) error {
 	return err
 }
 
-// complaints tells why notifications were refused. Those of one command line are all alike, so a reason is told once
+// complaints reports why notifications were refused. Those of one command line are all alike, so a reason is told once
 // and without a line.
 type complaints struct {
 	to     io.Writer
@@ -132,7 +132,7 @@ func (c *complaints) add(where, why string) {
 	}
 }
 
-// input gives the lines to be sent, and how many bytes they have (-1: not known).
+// input returns the lines to be sent, and how many bytes they have (-1: not known).
 func (c *command) input(with streams) (io.ReadCloser, int64, error) {
 	if c.File == "" {
 		if c.PrintIDs {
@@ -227,7 +227,7 @@ type template struct {
 	Data   json.RawMessage `json:"data,omitempty"`
 }
 
-// api gives the API to send to: the one of a dispatcher, or with REDIS_URL one in this process.
+// api returns the API to send to: the one of a dispatcher, or with REDIS_URL one in this process.
 func (c *command) api(ctx context.Context, with streams) (*enqueue.API, func() error, error) {
 	if c.RedisURL == "" {
 		token := c.Token

@@ -57,8 +57,8 @@ type Settings struct {
 	Basis notification.Basis
 }
 
-// TooLate tells whether one that could go since a moment would wait for a slot for longer than max_defer. What bypasses
-// never does. It has to agree with the Lua function decide_first.
+// TooLate reports whether one that could go since a moment would wait for a slot for longer than max_defer. What
+// bypasses never does. It has to agree with the Lua function decide_first.
 func (s Settings) TooLate(p notification.Priority, since, slot time.Time) bool {
 	return s.MaxDefer > 0 && !p.AtLeast(s.BypassFrom) && slot.Sub(since) > s.MaxDefer
 }
@@ -75,7 +75,7 @@ type Config struct {
 	// Categories lists the categories that have the same settings for every user who has no limits of their own. The
 	// round that pulls a wake-up off the queue grants these at once. Defaults to none.
 	Categories func() []string
-	// Personal tells whether a user has limits of their own. Defaults to nobody.
+	// Personal reports whether a user has limits of their own. Defaults to nobody.
 	Personal func(userID string) bool
 	// Deferred is called with the deferrals, for metrics. Defaults to nothing.
 	Deferred func(category, rule string, n int)

@@ -66,7 +66,7 @@ func (s *Agendas) Crowds(ctx context.Context, n int) (Crowds, error) {
 	return found, nil
 }
 
-// readCrowds reads the blocked backlogs, up to a number in each partition; exact tells whether that is all of them.
+// readCrowds reads the blocked backlogs, up to a number in each partition; exact reports whether that is all of them.
 func (s *Agendas) readCrowds(ctx context.Context) (all []crowd, exact bool) {
 	names, sizes := make([][]*redis.StringSliceCmd, len(s.partitions)), make([][]*redis.IntCmd, len(s.partitions))
 	pipe := s.client.Pipeline()

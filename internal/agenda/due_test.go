@@ -14,7 +14,7 @@ import (
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
-// due tells whether a sweep of ada's partition would find something. No other partition has anything.
+// due reports whether a sweep of ada's partition would find something. No other partition has anything.
 func (w *world) due() bool {
 	w.t.Helper()
 	partitions, err := w.store.Due(w.test.Context())

@@ -56,8 +56,8 @@ func (s *Agendas) EachKey(
 // errFound ends a search.
 var errFound = errors.New("found")
 
-// HoldsAny tells whether the partitions hold anything of a deployment whose store is Redis. Partitions that were built
-// from another store, or are being built, hold nothing of one.
+// HoldsAny reports whether the partitions hold anything of a deployment whose store is Redis. Partitions that were
+// built from another store, or are being built, hold nothing of one.
 func (s *Agendas) HoldsAny(ctx context.Context) (bool, error) {
 	if elsewhere, err := s.anyHas(ctx, "epoch", "rebuild"); err != nil || elsewhere {
 		return false, err
@@ -78,16 +78,16 @@ func (s *Agendas) HoldsAny(ctx context.Context) (bool, error) {
 	return !elsewhere && err == nil, err
 }
 
-// Elsewhere tells whether another store keeps the notifications of the deployment, or is about to.
+// Elsewhere reports whether another store keeps the notifications of the deployment, or is about to.
 func (s *Agendas) Elsewhere(ctx context.Context) (bool, error) {
 	return s.anyHas(ctx, "epoch", "rebuild", "moved")
 }
 
-// HoldsOldLayout tells whether an earlier version left waiting notifications that this version does not read. Its
+// HoldsOldLayout reports whether an earlier version left waiting notifications that this version does not read. Its
 // partitions had a key m, and the queue had a task for each notification.
 func (s *Agendas) HoldsOldLayout(ctx context.Context) (bool, error) { return s.anyHas(ctx, "m") }
 
-// anyHas tells whether any partition has one of its own keys with these names.
+// anyHas reports whether any partition has one of its own keys with these names.
 func (s *Agendas) anyHas(ctx context.Context, names ...string) (bool, error) {
 	pipe := s.client.Pipeline()
 	found := make([]*redis.IntCmd, len(s.partitions))

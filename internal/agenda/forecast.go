@@ -120,7 +120,7 @@ func (f *forecast) result(from time.Time, exact bool) stats.Forecast {
 
 func whole(n float64) int64 { return int64(math.Round(n)) }
 
-// heldBy gives the reason under which a rule is told: a limit's number matters to one user only.
+// heldBy returns the reason under which a rule is told: a limit's number matters to one user only.
 func heldBy(rule string) string {
 	switch {
 	case strings.HasPrefix(rule, "user_cap "):

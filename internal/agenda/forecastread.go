@@ -89,7 +89,7 @@ func sampleOf(ctx context.Context, pipe redis.Pipeliner, key string, size, most 
 	return s
 }
 
-// members are those that were read; exact tells whether these are all.
+// members are those that were read; exact reports whether these are all.
 func (s sample) members() (all []redis.Z, exact bool) {
 	exact = s.weight == 1
 	for _, reply := range s.replies {
@@ -172,7 +172,7 @@ func (s *Agendas) readLaterOnes(ctx context.Context, users []*sampledUser, sampl
 }
 
 // blockedOf reads the fields of an agenda, and gives the backlogs that wait for a moment, the first ones first; exact
-// tells whether these are all.
+// reports whether these are all.
 func blockedOf(fields map[string]string) (all []blocked, exact bool) {
 	for category, field := range fields {
 		if !isCategory(category) {

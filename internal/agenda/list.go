@@ -51,7 +51,7 @@ func (s *Agendas) Scan(ctx context.Context, at ScanPlace, userID string,
 	return states, next, next.Server == len(servers), nil
 }
 
-// known gives the partitions, and the pattern of the keys, in which the notifications of a user are; of all users
+// known returns the partitions, and the pattern of the keys, in which the notifications of a user are; of all users
 // without an id.
 func (s *Agendas) known(userID string) (partitions []int, pattern string) {
 	if userID != "" {

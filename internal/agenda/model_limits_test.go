@@ -34,12 +34,12 @@ func (m *model) open(n *note, at throttle.Micros) throttle.Micros {
 	return m.settings[n.category].Plan.Open(n.user, at, throttle.Micros(n.expires))
 }
 
-// isOpen tells whether a moment is in no closed interval of a user.
+// isOpen reports whether a moment is in no closed interval of a user.
 func (m *model) isOpen(n *note, at int64) bool {
 	return int64(m.settings[n.category].Plan.For(n.user).Closed.Open(throttle.Micros(at))) == at
 }
 
-// isExempt tells whether closed intervals do not hold for a notification.
+// isExempt reports whether closed intervals do not hold for a notification.
 func (m *model) isExempt(n *note) bool {
 	return notification.Priority(n.priority).AtLeast(m.settings[n.category].ExemptFrom)
 }
@@ -63,8 +63,8 @@ func (m *model) limits(n *note, read func([]admission) []throttle.Micros) []thro
 // capLog is the name of the log of a named cap.
 func capLog(name, user string) string { return "cap " + name + " " + user }
 
-// isAhead tells whether a notification may go sooner than those that block its backlog: it comes before them, and some
-// limit keeps a part for it or does not count it.
+// isAhead reports whether a notification may go sooner than those that block its backlog: it comes before them, and
+// some limit keeps a part for it or does not count it.
 func (m *model) isAhead(n *note, b *modelBacklog) bool {
 	return (len(b.notes) == 0 || inOrder(n, b.notes[0]) < 0) && m.settings[n.category].Plan.Overtakes(n.priority)
 }

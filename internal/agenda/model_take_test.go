@@ -74,7 +74,7 @@ func (m *model) served(category string, known []string) bool {
 	return slices.Contains(known, category) && m.paused[category] <= m.now
 }
 
-// nextToGo gives the backlog whose first goes: by priority and arrival among those that may go now, else the one that
+// nextToGo returns the backlog whose first goes: by priority and arrival among those that may go now, else the one that
 // may soonest within the horizon.
 func (m *model) nextToGo(a *modelAgenda, known []string) *modelBacklog {
 	var contenders []*modelBacklog
@@ -231,7 +231,7 @@ var dispositionLetters = map[dispatch.Disposition]byte{
 	dispatch.Replaced: 'R',
 }
 
-// settle writes what became of a grant, and tells whether it was no longer the worker's.
+// settle writes what became of a grant, and reports whether it was no longer the worker's.
 func (m *model) settle(id string, generation int, o dispatch.Outcome) (stale bool) {
 	n := m.notes[id]
 	if n.state == 0 || n.generation != generation {

@@ -63,7 +63,7 @@ type modelBacklog struct {
 	// blockedBy is the number of what it is blocked by, as next gives it.
 	blockedBy int
 	capped    bool
-	// of the take at work: when the first may go, and the number of the rule behind it; decided tells whether they are
+	// of the take at work: when the first may go, and the number of the rule behind it; decided reports whether they are
 	// known.
 	// bound is since when the limits let it go; 0 for a bypass.
 	at, bound int64
@@ -159,7 +159,7 @@ func (m *model) accept(e agenda.Entry) int64 {
 	return n.arrival
 }
 
-// superseded tells whether a newer one with the same collapse key has been accepted.
+// superseded reports whether a newer one with the same collapse key has been accepted.
 func (m *model) superseded(n *note) bool {
 	if n.collapse == "" {
 		return false
@@ -276,7 +276,7 @@ func (m *model) sweep() {
 	}
 }
 
-// waits tells whether anything of a user does.
+// waits reports whether anything of a user does.
 func (m *model) waits(user string) bool {
 	a := m.agenda(user)
 	return len(a.backlogs) > 0 || len(a.later) > 0

@@ -48,7 +48,7 @@ var nights = map[string]calendar.Window{
 	}},
 }
 
-// shows tells whether a zone's clock shows a time inside the window.
+// shows reports whether a zone's clock shows a time inside the window.
 func shows(window calendar.Window, at time.Time, zone *time.Location) bool {
 	hour, minute, _ := at.In(zone).Clock()
 	now := calendar.Clock(60*hour + minute)

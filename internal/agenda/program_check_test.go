@@ -14,7 +14,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
-// lookScript sets the clock, does what asynq's forwarder would, and tells what there is of counts and wake-ups.
+// lookScript sets the clock, does what asynq's forwarder would, and reports what there is of counts and wake-ups.
 //
 // ARGV[1] now in µs, ARGV[2…] users.
 var lookScript = redis.NewScript(`
@@ -362,7 +362,7 @@ func (p *program) finish() {
 	}
 }
 
-// alive tells whether anything waits or is in flight, or a wake-up is about.
+// alive reports whether anything waits or is in flight, or a wake-up is about.
 func (p *program) alive() bool {
 	for _, n := range p.model.gauges() {
 		if n > 0 {

@@ -112,7 +112,7 @@ var (
 	programChannels   = []notification.Channel{"fcm", "fcm:shop", "apns", "email"}
 )
 
-// play plays a program; it tells what was wrong, and how many steps it had.
+// play plays a program; it reports what was wrong, and how many steps it had.
 func (th *theatre) play(seed uint64) (wrong string, steps int) {
 	p := &program{
 		theatre: th, model: newModel(start.UnixMicro()), rand: rand.New(rand.NewPCG(seed, 0)), lost: map[string]bool{},
@@ -152,7 +152,7 @@ func (p *program) process(i int) *process {
 	return &process{name: "p" + strconv.Itoa(i), store: p.stores[i], held: map[string]heldWakeup{}, seen: p.model.now}
 }
 
-// settingsNow gives the settings of a category at this moment.
+// settingsNow returns the settings of a category at this moment.
 func (p *program) settingsNow(category string) agenda.Settings {
 	s := p.model.settings[category]
 	s.Paused = time.Duration(max(0, p.model.paused[category]-p.model.now)) * time.Microsecond
@@ -265,7 +265,7 @@ func (l limits) settings(r *rand.Rand) agenda.Settings {
 	return s
 }
 
-// act is something that may happen, and how often. It tells what it did; "" for nothing.
+// act is something that may happen, and how often. It reports what it did; "" for nothing.
 type act struct {
 	weight int
 	do     func(p *program) string

@@ -34,7 +34,7 @@ type found struct {
 	channel         string
 }
 
-// gone tells whether it neither waits nor is yet to come.
+// gone reports whether it neither waits nor is yet to come.
 func (f *found) gone() bool { return f.state != "" && !f.waits && f.due == 0 }
 
 // userReading is what is read of a user.
@@ -70,9 +70,9 @@ type laterStanding struct {
 	due          throttle.Micros
 }
 
-// whenAll tells when notifications of a user go, all at once: each has those before it go first. What it says is exact
-// as long as nothing more urgent comes, the settings stay, and what goes is delivered. It does not know of others that
-// expire.
+// whenAll reports when notifications of a user go, all at once: each has those before it go first. What it says is
+// exact as long as nothing more urgent comes, the settings stay, and what goes is delivered. It does not know of others
+// that expire.
 func (s *Agendas) whenAll(ctx context.Context, userID string, requests []request) (throttle.Micros, []found, error) {
 	var names []string
 	for _, q := range requests {

@@ -15,7 +15,7 @@ import (
 // readers is of how many users it is asked at once when their notifications go.
 const readers = 16
 
-// Promises tells when notifications go, one promise for each, in order. Those that are not accepted stand behind all
+// Promises reports when notifications go, one promise for each, in order. Those that are not accepted stand behind all
 // that waits now, in the order of the requests. One that was accepted, but is not in its backlog yet, stands where it
 // will. Of one that is paused nobody can tell. It writes nothing.
 func (s *Agendas) Promises(ctx context.Context, requests []notification.PromiseRequest,

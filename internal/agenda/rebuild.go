@@ -198,7 +198,7 @@ func (s *Agendas) remove(ctx context.Context, node redis.UniversalClient, keys [
 // stay.
 var queueParts = []string{"pending", "active", "lease", "scheduled", "retry"}
 
-// stale tells whether a key is state of one of the partitions that a rebuild replaces. Ends that the other store does
+// stale reports whether a key is state of one of the partitions that a rebuild replaces. Ends that the other store does
 // not know of are not: nothing else knows of them.
 func (s *Agendas) stale(key string, partitions []int) bool {
 	for _, partition := range partitions {

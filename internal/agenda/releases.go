@@ -71,7 +71,7 @@ func (f *forecast) addUser(ctx context.Context, u *sampledUser) {
 	f.exact = f.exact && exact
 }
 
-// release plans when everything goes that is held of a user. It tells whether that is exact.
+// release plans when everything goes that is held of a user. It reports whether that is exact.
 func (s *Agendas) release(ctx context.Context, u *sampledUser, names []string, r *releases) bool {
 	read, err := s.readUser(ctx, u.id, names, nil)
 	if err != nil {

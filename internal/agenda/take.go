@@ -107,7 +107,7 @@ func (s *Agendas) takeArgs(args []any, r dispatch.TakeRequest) []any {
 	return append(args, requests...)
 }
 
-// same tells whether both are the same for a script.
+// same reports whether both are the same for a script.
 func (s Settings) same(o Settings) bool {
 	return s.MaxDefer == o.MaxDefer && s.BypassFrom == o.BypassFrom && s.ExemptFrom == o.ExemptFrom &&
 		s.Paused == o.Paused && s.Drops == o.Drops && s.Basis == o.Basis && s.Plan.Equal(o.Plan)

@@ -133,7 +133,7 @@ func (t *timetable) sortLater() {
 	slices.SortStableFunc(t.later, func(a, b arrival) int { return cmp.Compare(a.due, b.due) })
 }
 
-// sharesCap tells whether some cap counts what goes by settings and what is in the timetable.
+// sharesCap reports whether some cap counts what goes by settings and what is in the timetable.
 func (t *timetable) sharesCap(settings Settings) bool {
 	return slices.ContainsFunc(t.tracks, func(l *track) bool { return l.settings.Plan.SharesCap(settings.Plan) })
 }
@@ -248,10 +248,10 @@ func (l *track) cause(at throttle.Micros) throttle.Cause {
 	return l.projection.Cause(at, l.asking())
 }
 
-// bypasses tells whether the first waits for nothing.
+// bypasses reports whether the first waits for nothing.
 func (l *track) bypasses() bool { return l.queue[0].priority().AtLeast(l.settings.BypassFrom) }
 
-// exempt tells whether closed intervals do not hold for the first.
+// exempt reports whether closed intervals do not hold for the first.
 func (l *track) exempt() bool { return l.queue[0].priority().AtLeast(l.settings.ExemptFrom) }
 
 // asking is the first, as limits see it. What closed intervals end does not wait for them.

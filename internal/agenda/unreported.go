@@ -65,7 +65,7 @@ func endsOf(pairs []string) ([]End, error) {
 	return ends, nil
 }
 
-// HasEnd tells which of the notifications of a partition have an end that the other store does not know of.
+// HasEnd reports which of the notifications of a partition have an end that the other store does not know of.
 func (s *Agendas) HasEnd(ctx context.Context, partition int, ids []string) ([]bool, error) {
 	has := make([]bool, len(ids))
 	if len(ids) == 0 {

@@ -25,7 +25,7 @@ type Standing struct {
 	InLine, Later, InFlight, HasEnd bool
 }
 
-// Placed tells whether it is in a place that leads to its end.
+// Placed reports whether it is in a place that leads to its end.
 func (s Standing) Placed() bool {
 	return s.HasEnd || s.Status != "" && (s.InLine || s.Later || s.InFlight)
 }

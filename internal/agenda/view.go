@@ -350,7 +350,7 @@ func (s *Agendas) CancelIn(ctx context.Context, partition int, id, reason string
 	return nil
 }
 
-// Superseded tells whether a newer notification with the user, category and collapse key of n was accepted, whatever
+// Superseded reports whether a newer notification with the user, category and collapse key of n was accepted, whatever
 // became of it. It is remembered for as long as n can be sent again, which ends with the retention.
 func (s *Agendas) Superseded(ctx context.Context, n *notification.Notification) (bool, error) {
 	keys := s.keys(s.PartitionOf(n.UserID))

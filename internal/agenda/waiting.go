@@ -43,5 +43,5 @@ func (s *Agendas) EachOfUser(ctx context.Context, userID string, do func(Known) 
 	return nil
 }
 
-// isCategory tells whether a field of an agenda is the name of a category; see agenda.lua for the others.
+// isCategory reports whether a field of an agenda is the name of a category; see agenda.lua for the others.
 func isCategory(field string) bool { return field != "" && field != "+" && field != "!" }

@@ -245,7 +245,7 @@ func (w *world) next() (at time.Time, queues [partitions]queued, found bool) {
 	return at, queues, found
 }
 
-// asks tells whether the worker has something to ask for in a partition.
+// asks reports whether the worker has something to ask for in a partition.
 func (w *world) asks(partition int, q queued) bool {
 	if q.pending > 0 {
 		return true
@@ -381,7 +381,7 @@ func (w *world) leftovers() []string {
 	return slices.DeleteFunc(keys, expectedKey)
 }
 
-// expectedKey tells whether a key is one of counts, records or the limiter, which stay.
+// expectedKey reports whether a key is one of counts, records or the limiter, which stay.
 func expectedKey(key string) bool {
 	var partition int
 	var rest string

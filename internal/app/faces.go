@@ -118,7 +118,7 @@ func (a *App) operator() *ops.Operator {
 	}
 }
 
-// Ready tells whether the process can take what its roles promise.
+// Ready reports whether the process can take what its roles promise.
 func (a *App) Ready(ctx context.Context) ops.Readiness {
 	check := ops.ReadyCheck{
 		Redis: func(ctx context.Context) error { return a.deployment.Redis.Client.Ping(ctx).Err() },

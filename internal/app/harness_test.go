@@ -232,8 +232,8 @@ func (l *processLog) tail() []byte {
 	return slices.Clone(l.text[max(0, len(l.text)-4000):])
 }
 
-// late gives the notifications of which a process gave a grant back, since it came late. On a machine that is busy with
-// something else that may be any, and those behind it overtake it.
+// late returns the notifications of which a process gave a grant back, since it came late. On a machine that is busy
+// with something else that may be any, and those behind it overtake it.
 func (d *fleet) late() map[string]bool {
 	late := map[string]bool{}
 	for _, log := range d.processLogs {

@@ -13,7 +13,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/ops"
 )
 
-// Every process tells which policy it has in force. One that refuses its file is named with the fault, and so are
+// Every process reports which policy it has in force. One that refuses its file is named with the fault, and so are
 // processes that differ.
 func TestThePolicyInForceIsTold(t *testing.T) {
 	t.Parallel()

@@ -44,7 +44,7 @@ func (s *spans) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// of gives the spans of a notification, or all with "".
+// of returns the spans of a notification, or all with "".
 func (s *spans) of(id string) (found []*otlp.Span) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

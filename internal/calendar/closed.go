@@ -91,7 +91,7 @@ func (r Range) end(date Date) Date {
 	return date.plus(1)
 }
 
-// Union gives the intervals in which a or b is closed, at most [throttle.MaxClosed] of them: the first.
+// Union returns the intervals in which a or b is closed, at most [throttle.MaxClosed] of them: the first.
 func Union(a, b throttle.Closed) throttle.Closed {
 	both := union(slices.Concat(a, b))
 	return slices.Clip(both[:min(len(both), throttle.MaxClosed)])

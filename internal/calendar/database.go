@@ -41,8 +41,8 @@ func database(named string, folders []string, release string) string {
 	return "of " + release + ", embedded"
 }
 
-// versionIn gives the version of the database in a folder, as far as it says it; false when there is none. A file is a
-// database of Go's own form, which has no version.
+// versionIn returns the version of the database in a folder, as far as it says it; false when there is none. A file is
+// a database of Go's own form, which has no version.
 func versionIn(place string) (version string, found bool) {
 	const probe = "Europe/Vienna"
 	unknown := "of unknown version"

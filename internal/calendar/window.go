@@ -52,7 +52,7 @@ func On(days ...time.Weekday) Days {
 	return set
 }
 
-// Has tells whether a day is in the set.
+// Has reports whether a day is in the set.
 func (d Days) Has(day time.Weekday) bool { return d == 0 || d&(1<<day) != 0 }
 
 // weekdays are the names in a policy, by [time.Weekday].
@@ -170,7 +170,7 @@ func (w Window) ShortestOpen() time.Duration {
 	return time.Duration(shortest) * time.Minute
 }
 
-// NeverOpen tells whether there is no minute of a week without a switch in which all of the windows are open.
+// NeverOpen reports whether there is no minute of a week without a switch in which all of the windows are open.
 func NeverOpen(windows ...Window) bool {
 	var closed [minutesOfWeek]bool
 	for _, w := range windows {

@@ -20,7 +20,7 @@ func ParseZone(name string) (*time.Location, error) {
 	return nil, fmt.Errorf("%q is not a time zone: use one from the IANA database, such as Europe/Vienna", name)
 }
 
-// isOffset tells whether a name only says how far a clock is ahead, as +02:00, UTC+2 and Etc/GMT-2 do.
+// isOffset reports whether a name only says how far a clock is ahead, as +02:00, UTC+2 and Etc/GMT-2 do.
 func isOffset(name string) bool {
 	for _, prefix := range []string{"Etc/", "UTC", "GMT"} {
 		name = strings.TrimPrefix(name, prefix)

@@ -85,7 +85,7 @@ const Cleared = "clear"
 // clearingsRead is how many entries of the audit log are searched for cleared windows.
 const clearingsRead = 1000
 
-// ClearedSince gives the users whose windows were cleared after a moment.
+// ClearedSince returns the users whose windows were cleared after a moment.
 func ClearedSince(ctx context.Context, store Store, since time.Time) (map[string]bool, error) {
 	entries, err := store.Audit(ctx, clearingsRead)
 	if err != nil {

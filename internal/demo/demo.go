@@ -252,7 +252,7 @@ func (d *Demo) call(ctx context.Context, method, path string, body []byte) ([]by
 	return reply, nil
 }
 
-// arrived tells what reached the webhook target, and how long after the one before.
+// arrived reports what reached the webhook target, and how long after the one before.
 func (d *Demo) arrived(a receiver.Arrival) {
 	since := "the first"
 	if a.Gap != nil {

@@ -30,7 +30,7 @@ func (d *Demo) playNights(ctx context.Context) error {
 	return nil
 }
 
-// playNight has news come in a night, evenly over what is left of it, and tells how they wait for its end.
+// playNight has news come in a night, evenly over what is left of it, and reports how they wait for its end.
 func (d *Demo) playNight(ctx context.Context, night Night) error {
 	left := time.Until(night.Ends)
 	d.say("night", "it is night until %s, for %.0f s: notifications of category %s are held; chat and security still go out",

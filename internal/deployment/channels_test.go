@@ -17,7 +17,7 @@ func TestChannelsAsPublished(t *testing.T) {
 		name      string
 		published string // empty before the first dispatcher
 		want      []string
-		// allowed tells whether webhooks may go to a private address.
+		// allowed reports whether webhooks may go to a private address.
 		allowed bool
 	}{
 		{name: "BeforeTheFirstDispatcher", want: []string{"log", "webhook"}, allowed: true},

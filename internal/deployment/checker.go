@@ -46,7 +46,7 @@ func (d *Deployment) Checker(follower *control.Follower, found func(violations, 
 	})
 }
 
-// paused tells whether operators paused what a notification belongs to.
+// paused reports whether operators paused what a notification belongs to.
 func (d *Deployment) paused(follower *control.Follower, o invariant.Open) bool {
 	partition := dispatch.BacklogOf(o.UserID, o.Category, d.cfg.Settings.Partitions).Partition
 	return follower.Wait(control.Channel, o.Channel) > 0 || follower.Wait(control.Category, o.Category) > 0 ||

@@ -21,7 +21,7 @@ import (
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// on gives the settings of a process on a Redis.
+// on returns the settings of a process on a Redis.
 func on(t *testing.T, url string, partitions int) *settings.Resolved {
 	t.Helper()
 	where, err := settings.ParseRedisURL(url)

@@ -13,7 +13,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/settings"
 )
 
-// Desk tells what is asked of the deployment. Besides the pauses that the deployment was told of, it knows those from
+// Desk reports what is asked of the deployment. Besides the pauses that the deployment was told of, it knows those from
 // outside that the follower sees, unless that is nil.
 func (d *Deployment) Desk(follower *control.Follower) *desk.Desk {
 	cfg := desk.Config{

@@ -8,7 +8,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/policy"
 )
 
-// DiffPolicy tells what the policy with a text would change. It changes nothing. Its error is a [desk.RefusalError]
+// DiffPolicy reports what the policy with a text would change. It changes nothing. Its error is a [desk.RefusalError]
 // when the text has faults.
 func (d *Deployment) DiffPolicy(ctx context.Context, text []byte) (*desk.PolicyDiff, error) {
 	other, err := policy.Parse("FILE", text, d.cfg.Settings.Channels.Names()...)

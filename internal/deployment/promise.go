@@ -14,7 +14,7 @@ import (
 // promisePatience is how long the stores may take to tell when notifications go.
 const promisePatience = 3 * time.Second
 
-// Promises tells when notifications go. Of what is paused nobody can tell.
+// Promises reports when notifications go. Of what is paused nobody can tell.
 func (d *Deployment) Promises(ctx context.Context, requests []notification.PromiseRequest,
 ) ([]notification.Promise, error) {
 	return patience.Ask(ctx, promisePatience, func(ctx context.Context) ([]notification.Promise, error) {

@@ -24,7 +24,7 @@ func (r *Rules) Vocabulary() desk.Names {
 	return desk.Names{Categories: r.CategoryNames(), Channels: r.Set.Names()}
 }
 
-// Deliveries gives what holds for the deliveries of a category over a channel.
+// Deliveries returns what holds for the deliveries of a category over a channel.
 func (r *Rules) Deliveries(category string, channel notification.Channel) dispatch.Settings {
 	return r.Policy.Deliveries(category, channel, r.Set[channel].Delivery)
 }

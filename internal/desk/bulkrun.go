@@ -315,7 +315,7 @@ func (m *Many) jobFilter(j *control.Job) (notification.Filter, error) {
 // errSkipped says that a notification was not to be changed, or had been before.
 var errSkipped = errors.New("skipped")
 
-// final tells whether the outcome of an action would be the same if it was repeated.
+// final reports whether the outcome of an action would be the same if it was repeated.
 func final(outcome error) bool {
 	_, refused := errors.AsType[*RefusalError](outcome)
 	_, partial := errors.AsType[*PartialError](outcome)

@@ -22,7 +22,7 @@ func contents(n *notification.Notification) *Contents {
 	return &Contents{To: maskTarget(n.To), Title: n.Title, Body: n.Body, Data: n.Data, Override: n.Override}
 }
 
-// maskTarget keeps as much of a target as tells where it leads: the host of a URL or an address, the last four
+// maskTarget keeps as much of a target as reports where it leads: the host of a URL or an address, the last four
 // characters of a long token. Whoever knows the whole target can often send to it.
 func maskTarget(target string) string {
 	const mask, shown = "***", 4

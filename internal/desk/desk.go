@@ -23,9 +23,9 @@ type Config struct {
 	Policy  Policy
 	// Pauses lists everything that is paused.
 	Pauses func(context.Context) ([]control.Pause, error)
-	// Fleet tells what the processes of the deployment report. Defaults to a worker that is alive and has room.
+	// Fleet reports what the processes of the deployment report. Defaults to a worker that is alive and has room.
 	Fleet func(context.Context) (Fleet, error)
-	// CancelledBy tells which operator cancelled a notification; "" when none did. Defaults to nobody.
+	// CancelledBy reports which operator cancelled a notification; "" when none did. Defaults to nobody.
 	CancelledBy func(ctx context.Context, id string) (string, error)
 	// Endpoint says how the webhook endpoint that is registered for a URL does; "" when it does well, or there is none.
 	// Defaults to none.

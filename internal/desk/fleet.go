@@ -28,7 +28,7 @@ type Trouble struct{ Channel, Host, Words string }
 // clocksApart is from when on two clocks differ.
 const clocksApart = 2 * time.Second
 
-// busy tells whether no further delivery may begin.
+// busy reports whether no further delivery may begin.
 func (f Fleet) busy() bool { return f.Concurrency > 0 && f.InFlight >= f.Concurrency }
 
 // clocks says that clocks differ; "" when none does.

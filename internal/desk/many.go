@@ -38,7 +38,7 @@ type ManyStore interface {
 	// CancelBecause ends a notification that waits as cancelled. Else it returns [notification.ErrNotFound] or
 	// [notification.ErrNotWaiting].
 	CancelBecause(ctx context.Context, id, reason string) error
-	// Superseded tells whether a newer notification with the user, category and collapse key of n was accepted,
+	// Superseded reports whether a newer notification with the user, category and collapse key of n was accepted,
 	// whatever became of it, as far as the store still knows it.
 	Superseded(ctx context.Context, n *notification.Notification) (bool, error)
 }

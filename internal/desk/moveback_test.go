@@ -68,7 +68,7 @@ func TestAMoveThatGoesBackIsToldTruly(t *testing.T) {
 	}
 }
 
-// partly tells whether an error says that something else was done.
+// partly reports whether an error says that something else was done.
 func partly(err error, says string) bool {
 	_, partial := errors.AsType[*desk.PartialError](err)
 	return partial && strings.Contains(err.Error(), says)

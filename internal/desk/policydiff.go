@@ -24,7 +24,7 @@ const (
 	diffTolerance = time.Second
 )
 
-// PolicyDiff tells what another policy would change.
+// PolicyDiff reports what another policy would change.
 type PolicyDiff struct {
 	// Version is that of the other policy, InForce of the one in force.
 	Version string              `json:"version"`
@@ -38,7 +38,7 @@ type PolicyDiff struct {
 	Waiting []WaitingDiff `json:"waiting"`
 }
 
-// WaitingDiff tells what another policy would change for what waits in a category.
+// WaitingDiff reports what another policy would change for what waits in a category.
 type WaitingDiff struct {
 	Category string `json:"category"`
 	// Waiting is how many wait; Sooner, Later, Same and Ended are how many of them would go when, or end undelivered.

@@ -222,7 +222,7 @@ func (w *world) checkNew() {
 	}
 }
 
-// somethingGoesSoon tells whether the desk expects something of a category to go within the test's time.
+// somethingGoesSoon reports whether the desk expects something of a category to go within the test's time.
 func somethingGoesSoon(c desk.UserCategory) bool {
 	return slices.ContainsFunc(c.Waiting, func(item desk.WaitingItem) bool {
 		return item.DeliverAt != nil && time.Until(*item.DeliverAt) < late/2

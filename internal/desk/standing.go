@@ -73,7 +73,7 @@ func (d *Desk) situationNow(ctx context.Context, userID string) (*situation, err
 	return s, nil
 }
 
-// hasPreferences tells whether the user ever set any.
+// hasPreferences reports whether the user ever set any.
 func (s *situation) hasPreferences() bool {
 	return s.preferences != nil && !s.preferences.UpdatedAt.IsZero()
 }
@@ -319,7 +319,7 @@ func (u *User) pauseOfPartition() *control.Pause {
 	return nil
 }
 
-// worst gives the sentences of the categories that are not free, the worst first. A pause or an opt-out of a category
+// worst returns the sentences of the categories that are not free, the worst first. A pause or an opt-out of a category
 // counts whether something waits in it or not.
 func (u *User) worst() (parts []string) {
 	left := 0
@@ -361,7 +361,7 @@ func (u *User) lacksDevices() string {
 		"permanent: no_device"
 }
 
-// lastFault tells how the latest notification ended, when it was not delivered.
+// lastFault reports how the latest notification ended, when it was not delivered.
 func (u *User) lastFault() string {
 	for _, v := range u.Latest {
 		if !v.Status.Ended() {

@@ -62,7 +62,7 @@ type UserCategory struct {
 	Category string `json:"category"`
 	State    State  `json:"state" enum:"free,limited,queued,deferred,scheduled,retrying,held,paused,opted_out" doc:"What comes next, in one word."`
 	Standing string `json:"standing" doc:"The same in a sentence, with its cause; for people."`
-	// MaySendNow tells whether a new notification would go out at once.
+	// MaySendNow reports whether a new notification would go out at once.
 	MaySendNow bool `json:"may_send_now" doc:"Whether a new notification would go out at once."`
 	// NextAt is when the first of what waits goes out or, when nothing waits, when the next may; nil while only people
 	// can tell.
@@ -139,7 +139,7 @@ type Brief struct {
 	Attempts   int                 `json:"attempts"`
 }
 
-// User looks up a user. While Redis can't be read, it tells what Postgres knows. It returns a [NotThisError] when
+// User looks up a user. While Redis can't be read, it reports what Postgres knows. It returns a [NotThisError] when
 // nothing is known of a user with this id, and a notification has it.
 func (d *Desk) User(ctx context.Context, userID string) (*User, error) {
 	return patience.Ask(ctx, lookPatience, func(ctx context.Context) (*User, error) { return d.knownUser(ctx, userID) })
@@ -256,7 +256,7 @@ func (d *Desk) askAgendas(ctx context.Context, s *situation) (known inAgenda, er
 	return known, nil
 }
 
-// ordered gives the views with these ids, in the order of the ids.
+// ordered returns the views with these ids, in the order of the ids.
 func ordered(ids []string, views []notification.View) []*notification.View {
 	var found []*notification.View
 	for _, id := range ids {
@@ -326,7 +326,7 @@ func brief(v *notification.View) Brief {
 	}
 }
 
-// used tells whether anything is known of the user in the category.
+// used reports whether anything is known of the user in the category.
 func (c UserCategory) used() bool {
 	return c.count() > 0 || len(c.Admitted) > 0 ||
 		slices.ContainsFunc(c.Limits.Rules, func(r RuleUse) bool { return r.Used > 0 })

@@ -23,7 +23,7 @@ func (c Checked) PutDevice(ctx context.Context, device *notification.Device) err
 	return c.Store.PutDevice(ctx, device)
 }
 
-// HasActive tells whether a user has an active device on a channel.
+// HasActive reports whether a user has an active device on a channel.
 func (c Checked) HasActive(ctx context.Context, userID string, channel notification.Channel) (bool, error) {
 	all, err := c.Devices(ctx, userID)
 	for _, d := range all {

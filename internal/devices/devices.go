@@ -104,7 +104,7 @@ func nothingPending(known map[string]notification.Delivery) error {
 	return &push.Error{Class: push.Permanent, Code: "no_device", Unsent: true}
 }
 
-// deliveredTo tells whether some device has received the notification.
+// deliveredTo reports whether some device has received the notification.
 func deliveredTo(known map[string]notification.Delivery) bool {
 	for _, d := range known {
 		if d.Outcome == notification.OutcomeDelivered {

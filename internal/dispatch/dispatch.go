@@ -66,7 +66,7 @@ type Config struct {
 	// MaxDefer gives how long a notification of a category may wait for its slot, or for a provider that asks it to
 	// slow down. Defaults to no bound.
 	MaxDefer func(category string) time.Duration
-	// Passive tells whether a notification that goes out at a moment is not to disturb its user. Defaults to never.
+	// Passive reports whether a notification that goes out at a moment is not to disturb its user. Defaults to never.
 	Passive func(n *notification.Notification, at time.Time) bool
 	// ChannelPaused gives how long notifications of a channel that operators paused wait before their next try; 0 when
 	// the channel is not paused. Defaults to no pause.

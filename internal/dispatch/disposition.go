@@ -60,8 +60,8 @@ func (d *Dispatcher) deferThrottled(g *Grant, e *push.Error, retry notification.
 	}
 }
 
-// tooLate tells whether the wait that is ahead of a notification would go beyond max_defer. Each wait counts by itself:
-// the time in which the notification failed and was to be tried again is no wait.
+// tooLate reports whether the wait that is ahead of a notification would go beyond max_defer. Each wait counts by
+// itself: the time in which the notification failed and was to be tried again is no wait.
 func (d *Dispatcher) tooLate(g *Grant, o *Outcome) bool {
 	limit := d.cfg.MaxDefer(g.Notification.Category)
 	return limit > 0 && g.AdmittedAt.Sub(g.WaitsSince)+o.RetryAfter > limit

@@ -58,7 +58,7 @@ func (c Capacity) State() (free, rounds int) {
 	return c.free, c.rounds
 }
 
-// Granted tells whether it is this turn's turn.
+// Granted reports whether it is this turn's turn.
 func (t *Turn) Granted() bool {
 	select {
 	case <-t.granted:

@@ -136,7 +136,7 @@ func (l *loop) makeRound() state {
 	return idle
 }
 
-// mayPull tells whether something may stand in the queue, and one more wake-up may be held.
+// mayPull reports whether something may stand in the queue, and one more wake-up may be held.
 func (l *loop) mayPull() bool { return l.more && l.held.size() < l.maxHeld }
 
 // pullCount is how many wake-ups to pull: as many as the next round can ask for, beside those that this one leaves.

@@ -330,7 +330,7 @@ func TestRandomScripts(t *testing.T) {
 	})
 }
 
-// verdict tells what went against the promises.
+// verdict reports what went against the promises.
 func (p *play) verdict(concurrency int) []string {
 	if p.dispatcher.TokensTaken() != 0 || p.dispatcher.InFlight() != 0 {
 		p.fault("tokens taken: %d, in flight: %d; want none", p.dispatcher.TokensTaken(), p.dispatcher.InFlight())

@@ -15,7 +15,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/push"
 )
 
-// with gives the settings of deliveries in tests, changed.
+// with returns the settings of deliveries in tests, changed.
 func with(change func(category string, s *dispatch.Settings)) func(string, notification.Channel) dispatch.Settings {
 	return func(category string, channel notification.Channel) dispatch.Settings {
 		s := retries(category, channel)

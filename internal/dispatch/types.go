@@ -20,7 +20,7 @@ type Backlog struct {
 	Category  string
 }
 
-// BacklogOf gives the backlog of a user's category in a deployment with that many partitions.
+// BacklogOf returns the backlog of a user's category in a deployment with that many partitions.
 func BacklogOf(userID, category string, partitions int) Backlog {
 	return Backlog{Partition: PartitionOf(userID, partitions), UserID: userID, Category: category}
 }

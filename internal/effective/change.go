@@ -26,7 +26,7 @@ type Change struct {
 	Held int
 }
 
-// Replaced notes that another policy has come into force, and tells what that changes for what waits.
+// Replaced notes that another policy has come into force, and reports what that changes for what waits.
 func (p *Policy) Replaced() Change {
 	now, after := p.now(), p.Current()
 	p.since.Store(&now)

@@ -49,9 +49,9 @@ func (e *earlier) note(p *policy.Policy) {
 	e.longest[p.Version()] = longest
 }
 
-// Remembers tells whether the limiter surely had all in mind that was admitted under another version of the policy, as
-// far back as a rule of a category looks, when the policy in force came. A log keeps what its longest rule up to then
-// needed; nobody knows that of versions that this process did not have.
+// Remembers reports whether the limiter surely had all in mind that was admitted under another version of the policy,
+// as far back as a rule of a category looks, when the policy in force came. A log keeps what its longest rule up to
+// then needed; nobody knows that of versions that this process did not have.
 func (p *Policy) Remembers(version, category string, rule throttle.Rule) bool {
 	if in, known := p.Current().Category(category); rule.Kind == throttle.KindLimit &&
 		(!known || !in.Plan.Algorithm.KeepsLog()) {

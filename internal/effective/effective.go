@@ -1,5 +1,5 @@
-// Package effective tells which settings are in effect for a user's category: those of the policy, with the user's own
-// limits and quiet hours in place of the policy's, in the user's time zone, and with what operators paused.
+// Package effective reports which settings are in effect for a user's category: those of the policy, with the user's
+// own limits and quiet hours in place of the policy's, in the user's time zone, and with what operators paused.
 package effective
 
 import (
@@ -24,7 +24,7 @@ type Policy struct {
 	Current func() *policy.Policy
 	// Own is what users want. Defaults to nothing.
 	Own *preferences.Memory
-	// PausedFor tells how long a notification of a category has to wait because operators paused the category; 0 when
+	// PausedFor reports how long a notification of a category has to wait because operators paused the category; 0 when
 	// the category is not paused. Defaults to never.
 	PausedFor func(category string) time.Duration
 	// Now is the time. Defaults to [time.Now].
@@ -69,7 +69,7 @@ type categorySettings struct {
 	past       hours // for moments that have passed
 }
 
-// Settings gives the settings of a user's category, with the user's own limits and quiet hours where there are any. A
+// Settings returns the settings of a user's category, with the user's own limits and quiet hours where there are any. A
 // category that the policy no longer names, because it was reloaded while something of it waited, is throttled as the
 // default category.
 func (p *Policy) Settings(userID, category string) agenda.Settings {
@@ -198,7 +198,7 @@ func longestOf(s agenda.Settings) time.Duration {
 	return longest
 }
 
-// Deliveries gives what holds for the deliveries of a category over a channel that has these settings of its own. A
+// Deliveries returns what holds for the deliveries of a category over a channel that has these settings of its own. A
 // category that the policy no longer names is delivered as the default category.
 func (p *Policy) Deliveries(category string, channel notification.Channel, own notification.DeliverySettings,
 ) dispatch.Settings {
@@ -212,7 +212,7 @@ func (p *Policy) Deliveries(category string, channel notification.Channel, own n
 	}
 }
 
-// EndsAt tells whether a notification of a category ends as failed when a webhook responds with a status.
+// EndsAt reports whether a notification of a category ends as failed when a webhook responds with a status.
 func (p *Policy) EndsAt(category string, channel notification.Channel, status int) bool {
 	current := p.Current()
 	if _, ok := current.Categories[category]; !ok {

@@ -42,7 +42,7 @@ func fixed(t *testing.T, text string) *effective.Policy {
 	return effective.New(func() *policy.Policy { return p })
 }
 
-// wants gives the memory of one user's preferences.
+// wants returns the memory of one user's preferences.
 func wants(t *testing.T, user string, p notification.Preferences) *preferences.Memory {
 	t.Helper()
 	m := preferences.NewMemory()

@@ -30,7 +30,7 @@ func (p *Policy) zoneOf(wish *preferences.Wish) *time.Location {
 	return p.cached.Load().zone
 }
 
-// Personal tells whether a user has other settings than those who have no preferences.
+// Personal reports whether a user has other settings than those who have no preferences.
 func (p *Policy) Personal(userID string) bool {
 	wish, until := p.Own.Of(userID)
 	if len(wish.Limits) > 0 || wish.Hours != nil || snoozes(until, p.now()) {
@@ -56,8 +56,8 @@ func (p *Policy) close(s *agenda.Settings, userID, category string, wish *prefer
 	}
 }
 
-// Passive tells whether a notification that goes out at a moment is not to disturb its user: quiet hours hold, and its
-// category passes them so.
+// Passive reports whether a notification that goes out at a moment is not to disturb its user: quiet hours hold, and
+// its category passes them so.
 func (p *Policy) Passive(n *notification.Notification, at time.Time) bool {
 	p.ofCategory(n.Category)
 	cached := p.cached.Load()
@@ -94,7 +94,7 @@ func (p *Policy) closed(plan throttle.Plan, userID string, wish *preferences.Wis
 	return plan, cached.exemptFrom(), true
 }
 
-// snoozes tells whether a user may want quiet until a moment that has not passed everywhere.
+// snoozes reports whether a user may want quiet until a moment that has not passed everywhere.
 func snoozes(until throttle.Micros, now time.Time) bool {
 	return until > throttle.MicrosOf(now.Add(-clocksApart))
 }
@@ -152,7 +152,7 @@ type hoursKnown struct {
 	spread time.Duration
 }
 
-// of gives the closed intervals of users with a wish, and the spread after them.
+// of returns the closed intervals of users with a wish, and the spread after them.
 func (h *hours) of(p *policy.Policy, wish *preferences.Wish, zone *time.Location, now time.Time,
 ) (throttle.Closed, time.Duration) {
 	name := nameHours(p, wish, zone)

@@ -25,7 +25,7 @@ type keptUntil[V any] struct {
 	until time.Time
 }
 
-// get gives what is kept for a name; false when it has to be worked out. The clock may have been set back since.
+// get returns what is kept for a name; false when it has to be worked out. The clock may have been set back since.
 func (k *kept[K, V]) get(name K, now time.Time) (value V, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

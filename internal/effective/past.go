@@ -21,7 +21,7 @@ type Past struct {
 	ExemptFrom notification.Priority
 }
 
-// HoursAt gives when nothing was admitted around a moment that has passed, for a user's category in a zone, as policy
+// HoursAt returns when nothing was admitted around a moment that has passed, for a user's category in a zone, as policy
 // and preferences are now. Without the name of a zone it is the user's. It is worked out apart from what the agendas
 // have.
 func (p *Policy) HoursAt(userID, category, zone string, at throttle.Micros) Past {
@@ -39,7 +39,7 @@ func (p *Policy) HoursAt(userID, category, zone string, at throttle.Micros) Past
 	return past
 }
 
-// PeriodAt gives the day, week or month that a moment is in, in a zone. Without the name of a zone it is the user's.
+// PeriodAt returns the day, week or month that a moment is in, in a zone. Without the name of a zone it is the user's.
 func (p *Policy) PeriodAt(userID, zone string, period throttle.Period, at throttle.Micros) throttle.Interval {
 	wish, _ := p.Own.Of(userID)
 	bounds := calendar.Bounds(period, at, p.zoneNamed(zone, wish), 1)
@@ -57,7 +57,7 @@ func (p *Policy) zoneNamed(zone string, wish *preferences.Wish) *time.Location {
 	return location
 }
 
-// holds tells whether nothing of a category is admitted in quiet hours.
+// holds reports whether nothing of a category is admitted in quiet hours.
 func (c *categorySettings) holds(category string) bool {
 	found := c.category(category)
 	return !found.Bypass && (found.Quiet == policy.Hold || found.Quiet == policy.Drop)

@@ -18,7 +18,7 @@ type periods struct {
 	kept[string, throttle.Boundaries]
 }
 
-// in gives the boundaries in a zone.
+// in returns the boundaries in a zone.
 func (p *periods) in(location *time.Location, now time.Time) throttle.Boundaries {
 	zone := location.String()
 	boundaries, ok := p.get(zone, now)
@@ -43,7 +43,7 @@ func (p *Policy) begin(s *agenda.Settings, wish *preferences.Wish) {
 	}
 }
 
-// countsByPeriod tells whether a rule of a plan counts by day, week or month, so that its users' time zone matters.
+// countsByPeriod reports whether a rule of a plan counts by day, week or month, so that its users' time zone matters.
 func countsByPeriod(plan throttle.Plan) bool {
 	return slices.ContainsFunc(plan.Rules, func(r throttle.Rule) bool { return r.Period > 0 })
 }

@@ -41,8 +41,8 @@ func isNoLabel(label string) bool {
 	return label == "" || len(label) > maxLabel || strings.Trim(label, allowed) != ""
 }
 
-// isNumber tells whether a label is a number. A name that ends in one can only be an address, since no top-level domain
-// is a number.
+// isNumber reports whether a label is a number. A name that ends in one can only be an address, since no top-level
+// domain is a number.
 func isNumber(label string) bool {
 	digits, hex := strings.CutPrefix(label, "0x")
 	if hex {

@@ -167,7 +167,7 @@ func (d *Directory) Refresh(ctx context.Context) error {
 }
 
 // read takes in the changes from one on that was read before, into fresh when that is given, and returns the latest. It
-// tells whether that one is lost: the store has neither it nor a later one of the same endpoint.
+// reports whether that one is lost: the store has neither it nor a later one of the same endpoint.
 func (d *Directory) read(ctx context.Context, from change, version int64, fresh map[string]*entry) (
 	latest change, lost bool, err error,
 ) {

@@ -35,10 +35,10 @@ const (
 	leastFailures = 10
 )
 
-// Disabled tells whether nothing is sent to it.
+// Disabled reports whether nothing is sent to it.
 func (h *Health) Disabled() bool { return !h.DisabledAt.IsZero() }
 
-// Failing tells whether its latest attempts failed.
+// Failing reports whether its latest attempts failed.
 func (h *Health) Failing() bool { return !h.FailingSince.IsZero() }
 
 // FailingDays is for how many whole days it has done nothing but fail.

@@ -55,7 +55,7 @@ func (e *UnreachableError) nothingThere() bool {
 	return ok && unknown.IsNotFound || errors.Is(e.Err, syscall.ECONNREFUSED)
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *UnreachableError) Unwrap() error { return e.Err }
 
 // Response to a batch.

@@ -56,7 +56,7 @@ type batch struct {
 	body  bytes.Buffer
 	lines []int // number of each line
 	read  int   // bytes of input behind it
-	// lingered tells when it has waited for further lines for long enough; nil while it is empty.
+	// lingered reports when it has waited for further lines for long enough; nil while it is empty.
 	lingered <-chan time.Time
 }
 
@@ -187,7 +187,7 @@ func identify(line []byte, key string) ([]byte, error) {
 	return setMember(line, "id", id.String(), has.ID != nil)
 }
 
-// isGiven tells whether a member says anything. To the API, null and an empty text are none.
+// isGiven reports whether a member says anything. To the API, null and an empty text are none.
 func isGiven(value json.RawMessage) bool {
 	return value != nil && string(value) != "null" && string(value) != `""`
 }

@@ -50,7 +50,7 @@ type readLine struct {
 	end error
 }
 
-// all gives the lines, up to the first error, until nobody wants any more.
+// all returns the lines, up to the first error, until nobody wants any more.
 func (l *lines) all(stopped <-chan struct{}) <-chan readLine {
 	read := make(chan readLine) // a line may be long
 	go func() {
@@ -94,7 +94,7 @@ func (l *lines) read() (text []byte, long bool, err error) {
 	}
 }
 
-// isOpen tells whether a line begins a JSON object and does not end it.
+// isOpen reports whether a line begins a JSON object and does not end it.
 func isOpen(text []byte) bool {
 	if len(text) == 0 || text[0] != '{' {
 		return false

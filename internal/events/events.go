@@ -58,7 +58,7 @@ type Store interface {
 	Done(ctx context.Context, receiver string, sequence int64) error
 	// Failed notes that a receiver did not take the event with this sequence number, and returns since when it has not.
 	Failed(ctx context.Context, receiver string, sequence int64) (Progress, error)
-	// Forget removes some of the events that were kept long enough, and tells whether there may be more of them.
+	// Forget removes some of the events that were kept long enough, and reports whether there may be more of them.
 	Forget(ctx context.Context) (more bool, err error)
 }
 

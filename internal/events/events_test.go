@@ -364,7 +364,7 @@ func (r *receiver) await(t *testing.T, want string) {
 	}
 }
 
-// has tells whether an event has come.
+// has reports whether an event has come.
 func (r *receiver) has(event string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

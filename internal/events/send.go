@@ -216,7 +216,7 @@ func (l *line) release(ctx context.Context) {
 	_, _, _ = l.store.Hold(ctx, l.name, l.holder, 0) // or it ends by itself
 }
 
-// send sends one event, and tells whether it is the next one's turn.
+// send sends one event, and reports whether it is the next one's turn.
 func (l *line) send(ctx context.Context, e Event) (next bool, err error) {
 	fault := l.post(ctx, e)
 	if fault != nil && ctx.Err() != nil {
@@ -237,7 +237,7 @@ func (l *line) send(ctx context.Context, e Event) (next bool, err error) {
 	return err == nil, err
 }
 
-// failed leaves the receiver alone for a while, and tells whether the event is given up.
+// failed leaves the receiver alone for a while, and reports whether the event is given up.
 func (l *line) failed(ctx context.Context, e Event, fault error) (outcome string, err error) {
 	progress, err := bounded(ctx, func(ctx context.Context) (Progress, error) {
 		return l.store.Failed(ctx, l.name, e.Sequence)

@@ -38,7 +38,7 @@ type Config struct {
 	Keys *Keys
 	// Channel is the kind of channels whose devices have e-mail addresses.
 	Channel notification.Channel
-	// Gone tells whether a status such as 5.1.1, and what the server said, mean that an address does not exist any
+	// Gone reports whether a status such as 5.1.1, and what the server said, mean that an address does not exist any
 	// more.
 	Gone  func(status, diagnostic string) bool
 	Store Store
@@ -62,7 +62,7 @@ func NewInbox(cfg Config) *Inbox {
 // ErrNoLink means that a link was not made by this deployment, or with a key that no longer holds.
 var ErrNoLink = errNoLink
 
-// OptedOut tells what a link is for, and whether the user has opted out of it.
+// OptedOut reports what a link is for, and whether the user has opted out of it.
 func (i *Inbox) OptedOut(ctx context.Context, token string) (link Link, out bool, err error) {
 	if link, err = i.read(token); err != nil {
 		return link, false, err
@@ -264,11 +264,11 @@ type Links struct {
 	Keys *Keys
 	// Base is where users' browsers and mail providers reach the API: https://notify.example.com.
 	Base string
-	// Required tells whether a category is not offered to be unsubscribed from.
+	// Required reports whether a category is not offered to be unsubscribed from.
 	Required func(category string) bool
 }
 
-// Of gives the link of a user's category; empty where there is none.
+// Of returns the link of a user's category; empty where there is none.
 func (l Links) Of(userID, category string) string {
 	if l.Base == "" || l.Keys.None() || l.Required(category) {
 		return ""

@@ -87,7 +87,7 @@ func (k *Keys) set(texts []string) error {
 	return nil
 }
 
-// None tells whether there is no key.
+// None reports whether there is no key.
 func (k *Keys) None() bool { return k == nil }
 
 // all are the keys.
@@ -98,7 +98,7 @@ func (k *Keys) all() []secret.Secret {
 	return *k.keys.Load()
 }
 
-// sign gives the first bytes of a payload's signature. purpose keeps the tokens of links and addresses apart.
+// sign returns the first bytes of a payload's signature. purpose keeps the tokens of links and addresses apart.
 func sign(key secret.Secret, purpose string, payload []byte, size int) []byte {
 	mac := hmac.New(sha256.New, []byte(key.Reveal()))
 	mac.Write([]byte(purpose + "\x00"))
@@ -194,7 +194,7 @@ func (k *Keys) readAddress(token string) (m mailing, ok bool) {
 	return m, m.version == byUUID || m.version == byDigest
 }
 
-// of tells which notification a mail was. ids are those that may be it, for one that only has a
+// of reports which notification a mail was. ids are those that may be it, for one that only has a
 // digest.
 func (m mailing) of(ids []string) (id string, ok bool) {
 	if m.version == byUUID {

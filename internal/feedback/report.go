@@ -68,7 +68,7 @@ func parse(message []byte) *report {
 	return r
 }
 
-// read reads a part of the report. It tells whether the part makes the message a report.
+// read reads a part of the report. It reports whether the part makes the message a report.
 func (r *report) read(part *multipart.Part) bool {
 	media, _, err := mime.ParseMediaType(part.Header.Get("Content-Type"))
 	if err != nil {

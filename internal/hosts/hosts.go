@@ -49,7 +49,7 @@ func New(listen string, names []string) *Allowed {
 	return a
 }
 
-// Has tells whether the listener serves requests with this Host. Requests without a Host do not come from browsers.
+// Has reports whether the listener serves requests with this Host. Requests without a Host do not come from browsers.
 func (a *Allowed) Has(host string) bool {
 	if a.any || host == "" {
 		return true

@@ -26,7 +26,7 @@ type bulkInput struct {
 	RawBody         []byte
 }
 
-// BulkResponse tells what became of a batch.
+// BulkResponse reports what became of a batch.
 type BulkResponse struct {
 	Accepted int          `json:"accepted" doc:"Items that are with pacer now, repeats included."`
 	Repeated int          `json:"repeated" doc:"Those of the accepted items that had been accepted before."`

@@ -32,7 +32,7 @@ type PreferencesOfUser struct {
 	Preferences
 }
 
-// BulkPreferencesResponse tells what became of a batch of preferences.
+// BulkPreferencesResponse reports what became of a batch of preferences.
 type BulkPreferencesResponse struct {
 	Accepted int                     `json:"accepted" doc:"Users whose preferences are now as the batch says."`
 	Rejected int                     `json:"rejected"`

@@ -19,7 +19,7 @@ type Devices interface {
 	Device(ctx context.Context, userID, id string) (*notification.Device, error)
 	DeleteDevice(ctx context.Context, userID, id string) error
 	Devices(ctx context.Context, userID string) ([]notification.Device, error)
-	// Deliveries tells what became of a notification on its user's devices.
+	// Deliveries reports what became of a notification on its user's devices.
 	Deliveries(ctx context.Context, n *notification.Notification) ([]notification.Delivery, error)
 }
 

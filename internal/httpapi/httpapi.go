@@ -43,7 +43,7 @@ type Desk interface {
 
 // Throttle knows the users' windows.
 type Throttle interface {
-	// Window tells where a user stands in a category. It changes nothing.
+	// Window reports where a user stands in a category. It changes nothing.
 	Window(ctx context.Context, userID, category string) (Window, error)
 	// Clear empties the windows of a user in a category.
 	Clear(ctx context.Context, userID, category string) error
@@ -75,7 +75,7 @@ type Config struct {
 	Names func() desk.Names
 	// Tokens are the bearer tokens. Defaults to none: no request needs a token. Whether there are some is asked once.
 	Tokens *secret.Tokens
-	// Host tells whether the API serves requests under a Host. It is asked only where there are no tokens, since other
+	// Host reports whether the API serves requests under a Host. It is asked only where there are no tokens, since other
 	// sites' pages have no token. Defaults to every host.
 	Host func(string) bool
 	// CallerLimit wraps everything that needs a token. It learns from [TokenOf] and [RouteOf] who asks for what.

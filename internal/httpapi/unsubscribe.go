@@ -17,7 +17,7 @@ import (
 
 // Inbox takes what comes back about e-mails.
 type Inbox interface {
-	// OptedOut tells what a link is for, and whether its user has opted out of it; OptOut and OptIn change that. They
+	// OptedOut reports what a link is for, and whether its user has opted out of it; OptOut and OptIn change that. They
 	// return [feedback.ErrNoLink] for a link that is none of this deployment's.
 	OptedOut(ctx context.Context, token string) (feedback.Link, bool, error)
 	OptOut(ctx context.Context, token string) (feedback.Link, error)

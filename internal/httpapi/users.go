@@ -12,7 +12,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
-// Window tells where a user stands in a category.
+// Window reports where a user stands in a category.
 type Window struct {
 	UserID        string    `json:"user_id"`
 	Category      string    `json:"category"`

@@ -88,16 +88,16 @@ type Config struct {
 	// Render makes a notification's content from a template; [notification.FieldError]s say why it can't. By default
 	// there are no templates.
 	Render func(t *Template, n *notification.Notification) error
-	// HasDevice tells whether a user has an active device on a channel. It is asked for notifications that name no
+	// HasDevice reports whether a user has an active device on a channel. It is asked for notifications that name no
 	// target. By default they are accepted without asking.
 	HasDevice func(ctx context.Context, userID string, channel notification.Channel) (bool, error)
-	// Promises tells when notifications go, one promise for each, in order. It fails while that can't be told, within a
+	// Promises reports when notifications go, one promise for each, in order. It fails while that can't be told, within a
 	// bounded time. By default it always fails.
 	Promises func(ctx context.Context, requests []notification.PromiseRequest) ([]notification.Promise, error)
 	// Trace is called with each notification before it is stored, and notes its trace. It returns a function to call
 	// afterwards. Defaults to no tracing.
 	Trace func(ctx context.Context, n *notification.Notification) func(error)
-	// Full tells whether the store has no room for more. Then batches are refused with [ErrFull]. Defaults to never.
+	// Full reports whether the store has no room for more. Then batches are refused with [ErrFull]. Defaults to never.
 	Full func() bool
 	// Accepted is called with the category of each newly accepted notification. Defaults to doing nothing.
 	Accepted func(category string)
@@ -134,7 +134,7 @@ func New(cfg Config) *Intake {
 // keyLife is how long an idempotency key is kept beyond the time that its notification may live.
 const keyLife = 24 * time.Hour
 
-// MadeHere tells whether an id has the form of the ids that intake makes.
+// MadeHere reports whether an id has the form of the ids that intake makes.
 func MadeHere(id string) bool {
 	parsed, err := uuid.Parse(id)
 	return err == nil && len(id) == 36 && parsed.Version() == 7
@@ -223,7 +223,7 @@ func (in *Intake) withDevices(ctx context.Context, results []Result, pending []i
 	return remaining, nil
 }
 
-// Complete gives what a notification leaves out: an id, and the defaults.
+// Complete returns what a notification leaves out: an id, and the defaults.
 func Complete(n notification.Notification) (notification.Notification, error) {
 	if n.ID == "" {
 		id, err := uuid.NewV7()

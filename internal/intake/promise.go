@@ -14,7 +14,7 @@ const MaxPromises = 1000
 // ErrNoPromise says that nobody can tell now when a notification would go. Nothing was accepted.
 var ErrNoPromise = errors.New("no promise can be made now")
 
-// Asks tells whether it has to be known when the notification would go.
+// Asks reports whether it has to be known when the notification would go.
 func (r *Request) Asks() bool { return r.Promise || r.MaxWait != nil }
 
 // refuseTooLate asks, for those pending requests that want to know, when they would go, and refuses those that would go

@@ -173,7 +173,7 @@ func (in *Intake) recognize(ctx context.Context, batch []Request, results []Resu
 	return asking.Wait()
 }
 
-// isFixed tells whether a fault is one at every moment.
+// isFixed reports whether a fault is one at every moment.
 func isFixed(fault *notification.FieldError) bool {
 	return !slices.Contains(changing, fault.Field) && !strings.HasPrefix(fault.Field, "template")
 }

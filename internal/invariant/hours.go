@@ -23,7 +23,7 @@ type Hours struct {
 // spread.
 const beforeEnd = time.Minute
 
-// inClosedHours tells whether an admission came inside a closed interval, or before its user's part of the spread had
+// inClosedHours reports whether an admission came inside a closed interval, or before its user's part of the spread had
 // passed.
 func (r *round) inClosedHours(m Admission) (violation, bool) {
 	if r.cfg.Hours == nil {

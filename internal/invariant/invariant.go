@@ -71,7 +71,7 @@ type Config struct {
 	Period func(m Admission, p throttle.Period) throttle.Interval
 	// Version gives the version of the policy whose limits these are. Admissions under another one are not checked.
 	Version func() string
-	// Remembers tells whether the log that a rule counts in still had, when the limits came into force, all that was
+	// Remembers reports whether the log that a rule counts in still had, when the limits came into force, all that was
 	// admitted in a category under another version, as far back as the rule looks: a limiter forgets what no rule
 	// needs. Defaults to always.
 	Remembers func(version, category string, rule throttle.Rule) bool
@@ -81,7 +81,7 @@ type Config struct {
 	// Cleared gives the users whose windows an operator has cleared since a moment: the store does not know what the
 	// limiter was told to forget.
 	Cleared func(ctx context.Context, since time.Time) (map[string]bool, error)
-	// Paused tells whether operators have paused the channel, category or partition of a notification.
+	// Paused reports whether operators have paused the channel, category or partition of a notification.
 	Paused func(o Open) bool
 	// Every is the time between two rounds. Defaults to a minute.
 	Every time.Duration

@@ -60,7 +60,7 @@ func config(r *store, text *bytes.Buffer) invariant.Config {
 	return cfg
 }
 
-// clearedOf gives the users whose windows were cleared.
+// clearedOf returns the users whose windows were cleared.
 func clearedOf(users ...string) func(context.Context, time.Time) (map[string]bool, error) {
 	return func(context.Context, time.Time) (map[string]bool, error) {
 		cleared := map[string]bool{}

@@ -11,7 +11,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
-// periodOf gives the period that an admission was in by the zone that the store has for it.
+// periodOf returns the period that an admission was in by the zone that the store has for it.
 func periodOf(t *testing.T) func(invariant.Admission, throttle.Period) throttle.Interval {
 	t.Helper()
 	return func(m invariant.Admission, p throttle.Period) throttle.Interval {

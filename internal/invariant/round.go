@@ -49,7 +49,7 @@ type past struct {
 	caps map[string][]admitted
 }
 
-// counts tells whether a named cap counts an admission. Without knowing the channel nobody can tell.
+// counts reports whether a named cap counts an admission. Without knowing the channel nobody can tell.
 func counts(rule throttle.Rule, m Admission) bool {
 	return rule.Channels == "" || m.Channel != "" && rule.CountsOn(m.Channel)
 }
@@ -162,7 +162,7 @@ func (h *history) pastOf(admissions []Admission) past {
 	return p
 }
 
-// isOfRound tells whether this round is to check an admission, if it can.
+// isOfRound reports whether this round is to check an admission, if it can.
 func (h *history) isOfRound(m Admission) bool {
 	return m.At > h.after && m.At <= h.until && !h.bypasses(m)
 }
@@ -189,7 +189,7 @@ func (h *history) add(p *past, m Admission) {
 	}
 }
 
-// exceeded tells whether some rule or the hours did not allow an admission of the round, given those before it.
+// exceeded reports whether some rule or the hours did not allow an admission of the round, given those before it.
 func (h *history) exceeded(m Admission, before past) (violation, bool) {
 	if !h.isOfRound(m) || !h.decidedByThese(m) {
 		return violation{}, false
@@ -232,12 +232,13 @@ func (r *round) frees(m Admission, rule throttle.Rule, algorithm throttle.Algori
 	return 0
 }
 
-// remembers tells whether a rule saw what a version of the policy had admitted. If it did, it saw all that came later.
+// remembers reports whether a rule saw what a version of the policy had admitted. If it did, it saw all that came
+// later.
 func (r *round) remembers(version, category string, rule throttle.Rule) bool {
 	return version == r.version || r.cfg.Remembers == nil || r.cfg.Remembers(version, category, rule)
 }
 
-// counted gives the admissions that a rule counts, and how many of them fill its window for another one. Windows that
+// counted returns the admissions that a rule counts, and how many of them fill its window for another one. Windows that
 // are not rolling may admit nearly twice as many across their edge. Gaps and user caps are exact under every algorithm.
 func (p past) counted(m Admission, algorithm throttle.Algorithm,
 	rule throttle.Rule,
@@ -285,7 +286,7 @@ func (h *history) noteUnchecked(admissions []Admission) {
 	}
 }
 
-// decidedByThese tells whether the limits are those that an admission was decided under.
+// decidedByThese reports whether the limits are those that an admission was decided under.
 func (r *round) decidedByThese(m Admission) bool {
 	if m.Version != "" && r.version != "" {
 		return m.Version == r.version

@@ -42,8 +42,8 @@ categories:
     limits: [{max: 3, per: 10s, reserve: {high: 1}}]
 `
 
-// policyLimits gives the limits of the policy's categories, as the program makes them. Ben and cid have limits of their
-// own.
+// policyLimits returns the limits of the policy's categories, as the program makes them. Ben and cid have limits of
+// their own.
 func policyLimits(t *testing.T) func(userID, category string) invariant.Limits {
 	t.Helper()
 	p, err := policy.Parse("policy.yaml", []byte(everyRule))

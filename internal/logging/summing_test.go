@@ -26,7 +26,7 @@ func (b *buffer) Write(p []byte) (int, error) {
 	return b.text.Write(p)
 }
 
-// take gives what was written since the last time.
+// take returns what was written since the last time.
 func (b *buffer) take() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

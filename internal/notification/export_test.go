@@ -2,5 +2,5 @@ package notification
 
 import "slices"
 
-// CanBecome tells whether a notification in this status may go to next.
+// CanBecome reports whether a notification in this status may go to next.
 func (s Status) CanBecome(next Status) bool { return slices.Contains(transitions[s], next) }

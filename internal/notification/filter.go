@@ -28,7 +28,7 @@ type Filter struct {
 	Cursor string
 }
 
-// Matches tells whether a notification is one of those that the filter selects.
+// Matches reports whether a notification is one of those that the filter selects.
 func (f *Filter) Matches(v *View) bool {
 	text := strings.ToLower(f.Text)
 	return (f.UserID == "" || v.UserID == f.UserID) &&

@@ -81,7 +81,7 @@ func (p Priority) String() string {
 	return priorityNames[p]
 }
 
-// AtLeast tells whether the priority is as urgent as another, or more urgent. None is as urgent as the zero value.
+// AtLeast reports whether the priority is as urgent as another, or more urgent. None is as urgent as the zero value.
 func (p Priority) AtLeast(least Priority) bool { return p <= least }
 
 // ParsePriority reads a priority's name.

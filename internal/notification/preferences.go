@@ -25,7 +25,7 @@ type Preferences struct {
 	UpdatedAt time.Time
 }
 
-// OptsOut tells whether the user does not want notifications of a category over a channel.
+// OptsOut reports whether the user does not want notifications of a category over a channel.
 func (p *Preferences) OptsOut(category string, channel Channel) bool {
 	return slices.Contains(p.OptOutCategories, category) || slices.Contains(p.OptOutChannels, string(channel))
 }

@@ -62,11 +62,11 @@ var transitions = map[Status][]Status{
 
 var waiting = []Status{StatusScheduled, StatusQueued, StatusDeferred, StatusRetrying}
 
-// Ended tells whether the status is one of the five ends.
+// Ended reports whether the status is one of the five ends.
 func (s Status) Ended() bool {
 	next, known := transitions[s]
 	return known && len(next) == 0
 }
 
-// Waiting tells whether the notification can still be cancelled or replaced.
+// Waiting reports whether the notification can still be cancelled or replaced.
 func (s Status) Waiting() bool { return slices.Contains(waiting, s) }

@@ -88,7 +88,7 @@ func checkID(id string) error {
 	return nil
 }
 
-// isIDRune tells whether an id may hold a character.
+// isIDRune reports whether an id may hold a character.
 func isIDRune(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._:-", r)
 }
@@ -192,7 +192,7 @@ func (n *Notification) checkTimes(now time.Time) error {
 // notObject begins what is said of a value that is no JSON object.
 const notObject = `must be a JSON object, such as {"order":17}, is `
 
-// isObject tells whether a text is a JSON object.
+// isObject reports whether a text is a JSON object.
 func isObject(text json.RawMessage) bool { return json.Valid(text) && bytes.TrimSpace(text)[0] == '{' }
 
 // kindOf names what a JSON text is, without its content.

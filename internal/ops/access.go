@@ -81,7 +81,7 @@ func (h *handler) profile(next http.HandlerFunc) http.Handler {
 	})
 }
 
-// withToken tells whether a request has the token. Where no token is set, no request has it.
+// withToken reports whether a request has the token. Where no token is set, no request has it.
 func (h *handler) withToken(r *http.Request) bool {
 	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	return ok && h.cfg.Tokens.Has(given)
@@ -94,8 +94,8 @@ func unauthorized(w http.ResponseWriter) {
 
 const needsToken = "this needs the ops token (--ops-token, PACER_OPS_TOKEN)"
 
-// loopback tells whether a request came to a loopback address, under a name of this machine. Another name may belong to
-// a web page that had it point here.
+// loopback reports whether a request came to a loopback address, under a name of this machine. Another name may belong
+// to a web page that had it point here.
 func loopback(r *http.Request) bool {
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if !ok {

@@ -141,7 +141,7 @@ func noSuch(id string) string {
 		nearest.Quote(id))
 }
 
-// perform takes an action and tells what was done, to what.
+// perform takes an action and reports what was done, to what.
 func (h *handler) perform(ctx context.Context, a Action, by string) (done Done, subject string, err error) {
 	s := control.Subject{Kind: a.Kind, Name: a.Name}
 	switch a.Action {

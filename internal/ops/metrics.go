@@ -183,12 +183,12 @@ type Gauges struct {
 	stats.Counts
 	// MaxDefer is the shortest that any category has.
 	MaxDefer time.Duration
-	// Paused are the subjects that operators paused. Evicts tells whether Redis evicts keys when it is full.
+	// Paused are the subjects that operators paused. Evicts reports whether Redis evicts keys when it is full.
 	Paused []control.Subject
 	Evicts bool
 	// RedisMemory is how much of its memory the fullest Redis server uses, from 0 to 1; 0 without a limit.
 	RedisMemory float64
-	// Policy is the policy in force in this process. PoliciesDiffer tells whether processes have different ones.
+	// Policy is the policy in force in this process. PoliciesDiffer reports whether processes have different ones.
 	Policy         Policy
 	PoliciesDiffer bool
 	// Retime is how far the latest pass is after a change of the policy.
@@ -338,7 +338,7 @@ func endedFor(reasons []stats.EndReason, reason string) (n float64) {
 	return n
 }
 
-// oneIf is the value of a gauge that tells whether something holds.
+// oneIf is the value of a gauge that reports whether something holds.
 func oneIf(holds bool) float64 {
 	if holds {
 		return 1

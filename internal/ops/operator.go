@@ -13,7 +13,7 @@ import (
 type Operator struct {
 	Control  control.Store
 	Follower *control.Follower
-	// Queue resumes a partition's queue, whoever paused it, and tells whether it was paused.
+	// Queue resumes a partition's queue, whoever paused it, and reports whether it was paused.
 	Queue interface {
 		Resume(ctx context.Context, partition int) (bool, error)
 	}

@@ -22,7 +22,7 @@ import (
 
 // Config of the ops pages.
 type Config struct {
-	// Ready tells whether this process can do the work of its roles.
+	// Ready reports whether this process can do the work of its roles.
 	Ready func(context.Context) Readiness
 	// Desk looks up notifications and users.
 	Desk Desk
@@ -33,7 +33,7 @@ type Config struct {
 	// Policy and PolicyText are the policy in force in this process, and its YAML.
 	Policy     func() Policy
 	PolicyText func() string
-	// DiffPolicy tells what another policy would change.
+	// DiffPolicy reports what another policy would change.
 	DiffPolicy func(ctx context.Context, text []byte) (*desk.PolicyDiff, error)
 	// Live reads the deployment for everybody who watches the dashboard.
 	Live *Live
@@ -41,7 +41,7 @@ type Config struct {
 	// address.
 	Actions Actions
 	Tokens  *secret.Tokens
-	// Host tells whether the pages are served under the Host of a request. A request with a token is served under any
+	// Host reports whether the pages are served under the Host of a request. A request with a token is served under any
 	// host. Defaults to every host.
 	Host func(string) bool
 	// Metrics is what /metrics shows.

@@ -135,7 +135,7 @@ func workersOf(processes []Process) (workers []Process) {
 	return workers
 }
 
-// workerless tells whether processes are alive, and no worker among them.
+// workerless reports whether processes are alive, and no worker among them.
 func workerless(s *Snapshot) bool { return len(s.Processes) > 0 && len(workersOf(s.Processes)) == 0 }
 
 // load sums up how many deliveries are under way, and how many there may be.

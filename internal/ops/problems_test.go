@@ -17,7 +17,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/stats"
 )
 
-// looks gives the last of some snapshots, as somebody who looked at all of them sees it.
+// looks returns the last of some snapshots, as somebody who looked at all of them sees it.
 func looks(t *testing.T, snapshots ...ops.Snapshot) *ops.Snapshot {
 	t.Helper()
 	next := 0

@@ -162,7 +162,7 @@ func (a *Away) ask(ctx context.Context, store string, request func(context.Conte
 // Error says what is wrong with the stores, and then the fault.
 func (a *Away) Error() string { return a.words() + ": " + a.Err.Error() }
 
-// Unwrap gives the fault.
+// Unwrap returns the fault.
 func (a *Away) Unwrap() error { return a.Err }
 
 // Snapshot reads what the dashboard shows, without what [Live] computes from one snapshot to the next. Its error is an

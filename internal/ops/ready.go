@@ -22,7 +22,7 @@ type Readiness struct {
 	Stores, Away, Slow []string
 }
 
-// ReadyCheck tells whether a process can do the work of its roles.
+// ReadyCheck reports whether a process can do the work of its roles.
 //
 // A load balancer takes traffic away from a process that is not ready. So a process with the API is ready while it can
 // accept. With Postgres it needs only Postgres for that: what is accepted waits there until Redis is back. A worker
@@ -31,9 +31,9 @@ type Readiness struct {
 type ReadyCheck struct {
 	// Redis and Postgres ping the stores; Postgres is nil without Postgres.
 	Redis, Postgres func(context.Context) error
-	// API tells whether the process has the API.
+	// API reports whether the process has the API.
 	API bool
-	// Draining tells whether the process has begun to stop.
+	// Draining reports whether the process has begun to stop.
 	Draining func() bool
 }
 

@@ -18,7 +18,7 @@ type Secret struct {
 	RefusedAt time.Time `json:"refused_at,omitzero"`
 }
 
-// SecretsOf tells how the secrets of a watcher stand.
+// SecretsOf reports how the secrets of a watcher stand.
 func SecretsOf(watched *secret.Watcher) []Secret {
 	var secrets []Secret
 	for _, state := range watched.States() {

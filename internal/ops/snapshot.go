@@ -103,7 +103,7 @@ type Redis struct {
 	LastSave      string `json:"last_save"`
 	EvictedKeys   int64  `json:"evicted_keys"`
 	InThisProcess bool   `json:"in_this_process"`
-	// Used is the share of its maxmemory that the fullest server uses; 0 without a limit. Full tells whether it takes
+	// Used is the share of its maxmemory that the fullest server uses; 0 without a limit. Full reports whether it takes
 	// nothing more on.
 	Used float64 `json:"used_ratio"`
 	Full bool    `json:"full"`

@@ -12,7 +12,7 @@ import (
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
-// A process tells how its connections are used; one without Postgres tells nothing of Postgres.
+// A process reports how its connections are used; one without Postgres tells nothing of Postgres.
 func TestStoreConnections(t *testing.T) {
 	t.Parallel()
 	client := redistest.Client(t)

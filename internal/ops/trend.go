@@ -79,7 +79,7 @@ func (t *trend) follow(s *Snapshot) {
 	s.Problems = slices.Concat(problems(s), t.still.follow(s), t.crowd.follow(s))
 }
 
-// sameCounted tells whether the counts of two snapshots are of the same partitions, and of the same store. Otherwise
+// sameCounted reports whether the counts of two snapshots are of the same partitions, and of the same store. Otherwise
 // what one lacks, or has again, is nothing that happened between them.
 func sameCounted(before, s *Snapshot) bool {
 	return before.Partial == s.Partial && slices.EqualFunc(before.Partitions, s.Partitions,
@@ -97,8 +97,8 @@ func (t *trend) forget(now time.Time) {
 	}
 }
 
-// beganSince tells whether a process that was never listed has begun since the look before, so that all it has counted
-// is new. Others did not reach Redis until now: nobody knows when they counted what.
+// beganSince reports whether a process that was never listed has begun since the look before, so that all it has
+// counted is new. Others did not reach Redis until now: nobody knows when they counted what.
 func (t *trend) beganSince(p Process) bool {
 	return t.before != nil && p.Since.After(t.before.At.Add(-listedAfter))
 }

@@ -102,7 +102,7 @@ func (d *document) readCap(path string, node ast.Node) (c placedCap, name ast.No
 	return c, name
 }
 
-// isCapped tells whether some named cap counts a category.
+// isCapped reports whether some named cap counts a category.
 func (d *document) isCapped(category string) bool {
 	return slices.ContainsFunc(d.named, func(c placedCap) bool { return slices.Contains(c.Categories, category) })
 }

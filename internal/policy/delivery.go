@@ -22,9 +22,9 @@ type Delivery struct {
 	Final []int
 }
 
-// Delivery gives the settings of a category's deliveries over a channel that has these of its own. What is said nearer
-// holds: in the category, then in the channel (a sender with a name, then its kind), then in the file's retry, then by
-// the channel itself. Its Concurrency is the channel's; that of the category holds besides.
+// Delivery returns the settings of a category's deliveries over a channel that has these of its own. What is said
+// nearer holds: in the category, then in the channel (a sender with a name, then its kind), then in the file's retry,
+// then by the channel itself. Its Concurrency is the channel's; that of the category holds besides.
 func (p *Policy) Delivery(category string, channel notification.Channel,
 	own notification.DeliverySettings,
 ) notification.DeliverySettings {
@@ -61,7 +61,7 @@ func (p *Policy) FinalOf(category string, channel notification.Channel) []int {
 	return nil
 }
 
-// EndsAt tells whether a notification of a category ends as failed when a webhook responds with a status.
+// EndsAt reports whether a notification of a category ends as failed when a webhook responds with a status.
 func (p *Policy) EndsAt(category string, channel notification.Channel, status int) bool {
 	final := p.FinalOf(category, channel)
 	return slices.Contains(final, status) || slices.Contains(final, status/100) && !slices.Contains(tryAgain, status)

@@ -23,7 +23,7 @@ type Difference struct {
 	After  string `json:"after,omitempty"`
 }
 
-// Differences tells how the limits of another policy differ from those of this one: first what holds for all, then by
+// Differences reports how the limits of another policy differ from those of this one: first what holds for all, then by
 // category.
 func (p *Policy) Differences(after *Policy) []Difference {
 	var all []Difference

@@ -127,7 +127,7 @@ func (d *document) readCategories(p *Policy, e entry) {
 	}
 }
 
-// isCategoryName tells whether a category may have a name.
+// isCategoryName reports whether a category may have a name.
 func isCategoryName(name string) bool {
 	if name == "" || len(name) > MaxCategoryNameBytes {
 		return false

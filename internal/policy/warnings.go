@@ -60,8 +60,8 @@ func (d *document) warnPointless(algorithm throttle.Algorithm, limits, caps []pl
 	}
 }
 
-// covers tells whether a limit blocks whenever another one would. A rolling window, like a gap or a cap, with room for
-// no more in a time that is at least as long does. So does a gap that spreads the admissions so far that the other
+// covers reports whether a limit blocks whenever another one would. A rolling window, like a gap or a cap, with room
+// for no more in a time that is at least as long does. So does a gap that spreads the admissions so far that the other
 // limit's window never fills. Windows and buckets of other algorithms admit more at their edges, and cover nothing;
 // neither does a rule of the calendar, but for others over the same period.
 func covers(algorithm throttle.Algorithm, strict, loose throttle.Rule) bool {
@@ -78,7 +78,7 @@ func covers(algorithm throttle.Algorithm, strict, loose throttle.Rule) bool {
 		spread(strict.Per, loose) <= loose.MaxFor(int(notification.PriorityLow))
 }
 
-// leavesNoMore tells whether a limit leaves no priority more than another one does.
+// leavesNoMore reports whether a limit leaves no priority more than another one does.
 func leavesNoMore(strict, loose throttle.Rule) bool {
 	for p := notification.PriorityCritical; p <= notification.PriorityLow; p++ {
 		if strict.MaxFor(int(p)) > loose.MaxFor(int(p)) {

@@ -154,5 +154,5 @@ func (d *document) checkPatience(p *Policy, at, categories entry) {
 	}
 }
 
-// heldInQuietHours tells whether the category's notifications wait for the end of quiet hours.
+// heldInQuietHours reports whether the category's notifications wait for the end of quiet hours.
 func (c Category) heldInQuietHours() bool { return !c.Bypass && c.Quiet == Hold }

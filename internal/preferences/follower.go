@@ -194,7 +194,7 @@ func (f *Follower) read(ctx context.Context) error {
 	return nil
 }
 
-// take takes in a page, and tells whether there may be more. A page begins with the last change that was read before,
+// take takes in a page, and reports whether there may be more. A page begins with the last change that was read before,
 // or with a later one of the same user. When it is empty, the store has lost changes: the part is read from the
 // beginning, and then whoever is not in it is forgotten.
 func (f *Follower) take(ctx context.Context, number int, page []notification.PreferencesChange, full bool) (more bool) {

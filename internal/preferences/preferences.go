@@ -36,7 +36,7 @@ type Wish struct {
 	users int    // how many have it; the lock of wishes guards it
 }
 
-// OptedOut tells whether the user does not want notifications of a category over a channel.
+// OptedOut reports whether the user does not want notifications of a category over a channel.
 func (w *Wish) OptedOut(category string, channel notification.Channel) bool {
 	return slices.Contains(w.OptOutCategories, category) || slices.Contains(w.OptOutChannels, string(channel))
 }
@@ -82,7 +82,7 @@ func NewMemory() *Memory {
 	return m
 }
 
-// Of gives what a user wants, and until when the user wants nothing at all; 0 when there is no such moment.
+// Of returns what a user wants, and until when the user wants nothing at all; 0 when there is no such moment.
 func (m *Memory) Of(userID string) (*Wish, throttle.Micros) {
 	if m == nil {
 		return none, 0

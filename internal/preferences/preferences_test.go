@@ -104,7 +104,7 @@ func (a *agendas) setDown(down bool) {
 	a.down = down
 }
 
-// wokenSoFar tells how often each user was woken.
+// wokenSoFar reports how often each user was woken.
 func (a *agendas) wokenSoFar() map[string]int {
 	a.mu.Lock()
 	defer a.mu.Unlock()

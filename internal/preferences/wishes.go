@@ -30,7 +30,7 @@ type wishText struct {
 	Channels   []string                   `json:"n,omitempty"`
 }
 
-// take gives the wish that preferences are, for one more user.
+// take returns the wish that preferences are, for one more user.
 func (w *wishes) take(p *notification.Preferences) (*Wish, error) {
 	of := wishText{
 		Zone: p.TimeZone, Hours: p.QuietHours, Limits: p.Limits, Categories: p.OptOutCategories,
@@ -121,7 +121,7 @@ func (w *wishes) read(of wishText) (*Wish, error) {
 	return wish, errors.Join(faults...)
 }
 
-// zone gives the zone with a name.
+// zone returns the zone with a name.
 func (w *wishes) zone(name string) (*time.Location, error) {
 	if zone := w.zones[name]; zone != nil {
 		return zone, nil

@@ -13,7 +13,7 @@ import (
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
-// missing gives how many processes are told to be gone.
+// missing returns how many processes are told to be gone.
 func missing(t *testing.T, client redis.UniversalClient) int {
 	t.Helper()
 	gone, err := presence.Missing(t.Context(), client, list(t, client))

@@ -142,7 +142,7 @@ func (a *Announcer) withdraw(ctx context.Context) {
 	}
 }
 
-// List gives the processes that are alive, and forgets those whose entry has ended.
+// List returns the processes that are alive, and forgets those whose entry has ended.
 func List(ctx context.Context, client redis.UniversalClient) ([]Process, error) {
 	ids, err := client.SMembers(ctx, index).Result()
 	if err != nil {
@@ -175,7 +175,7 @@ func List(ctx context.Context, client redis.UniversalClient) ([]Process, error) 
 	return processes, nil
 }
 
-// Alive gives the processes that are alive, without their reports.
+// Alive returns the processes that are alive, without their reports.
 func Alive(ctx context.Context, client redis.UniversalClient) ([]stats.Process, error) {
 	listed, err := List(ctx, client)
 	if err != nil {
@@ -206,7 +206,7 @@ func miss(ctx context.Context, client redis.UniversalClient, id string) error {
 	}, index, prefix+id)
 }
 
-// Missing gives the processes that are gone, apart from those that came back, which are among alive.
+// Missing returns the processes that are gone, apart from those that came back, which are among alive.
 func Missing(ctx context.Context, client redis.UniversalClient, alive []Process) ([]Gone, error) {
 	since := strconv.FormatInt(time.Now().Add(-goneLife).Unix(), 10)
 	ids, err := client.ZRangeByScoreWithScores(ctx, gone, &redis.ZRangeBy{Min: since, Max: "+inf", Count: 20}).Result()

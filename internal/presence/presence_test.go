@@ -26,7 +26,7 @@ var quiet = slog.New(slog.DiscardHandler)
 
 func idle() int { return 0 }
 
-// list gives the processes that are alive, sorted by id.
+// list returns the processes that are alive, sorted by id.
 func list(t *testing.T, client redis.UniversalClient) []presence.Process {
 	t.Helper()
 	processes, err := presence.List(t.Context(), client)

@@ -140,7 +140,7 @@ type Error struct {
 	Err error
 }
 
-// Counts tells whether the attempt counts against the user. An attempt that surely reached nobody, and is made again
+// Counts reports whether the attempt counts against the user. An attempt that surely reached nobody, and is made again
 // through no fault of its own, returns its throttle slot: nothing was sent, the provider asked to slow down, or it
 // accepts nothing from this deployment.
 func (e *Error) Counts() bool {
@@ -162,7 +162,7 @@ func (e *Error) Whom() Scope {
 	return ConcernsHost
 }
 
-// Final tells whether trying again is useless.
+// Final reports whether trying again is useless.
 func (e *Error) Final() bool {
 	return e.Class == Permanent || e.Class == TargetGone || e.Class == AlreadyDelivered
 }

@@ -83,7 +83,7 @@ func (t Table) Reasons() []string {
 	return reasons
 }
 
-// fits tells whether a row is about a response, and how much it says of it.
+// fits reports whether a row is about a response, and how much it says of it.
 func (row Row) fits(r Response) (said int, fits bool) {
 	switch row.Status {
 	case r.Status:
@@ -157,7 +157,7 @@ func (row Row) Follows() string {
 	return text
 }
 
-// Counts tells whether the attempt keeps its throttle slot.
+// Counts reports whether the attempt keeps its throttle slot.
 func (row Row) Counts() bool { return (&Error{Class: row.Class, Unsent: row.Unsent}).Counts() }
 
 // Reached writes for people whether anybody got the notification.

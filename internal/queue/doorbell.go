@@ -46,7 +46,7 @@ func (d *doorbell) rings() <-chan any {
 	return d.events
 }
 
-// hear takes in what rings sent, and tells whether to look at once.
+// hear takes in what rings sent, and reports whether to look at once.
 func (d *doorbell) hear(event any) bool {
 	switch event := event.(type) {
 	case *redis.Subscription: // again after each reconnection: what was told meanwhile is lost
@@ -66,7 +66,7 @@ func (d *doorbell) ring() {
 	}
 }
 
-// looked takes in what a look found, and tells whether the doorbell wakes the watcher from now on. idle says that
+// looked takes in what a look found, and reports whether the doorbell wakes the watcher from now on. idle says that
 // nothing was pending for long.
 func (d *doorbell) looked(ctx context.Context, found pending, idle bool) bool {
 	if d == nil {

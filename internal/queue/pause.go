@@ -69,7 +69,7 @@ func (c *Client) setPaused(ctx context.Context, partition int, pause bool) (stri
 	return pauseScript.Run(ctx, c.conn, []string{pausedKey(partition)}, pausedByPacer, pause).Text()
 }
 
-// Resume resumes a partition's queue, whoever paused it, and tells whether it was paused.
+// Resume resumes a partition's queue, whoever paused it, and reports whether it was paused.
 func (c *Client) Resume(ctx context.Context, partition int) (bool, error) {
 	deleted, err := c.conn.Del(ctx, pausedKey(partition)).Result()
 	if err != nil {

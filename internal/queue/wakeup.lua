@@ -134,7 +134,7 @@ local function oldest_pending()
   return oldest
 end
 
--- find_task tells whether a task is where its state says, and returns the state. The list or set may be lost although
+-- find_task reports whether a task is where its state says, and returns the state. The list or set may be lost although
 -- the hash is not. The list of pending tasks may be long, so nobody searches it.
 local function find_task(user)
   local f = redis.call('HMGET', task_key(user), 'state', 'pending_since', 'msg')

@@ -143,8 +143,8 @@ func (w *watcher) announce(ctx context.Context) bool {
 	return err == nil
 }
 
-// forwardAll moves what is due into the queues, all groups at once. It tells whether it moved something, and after how
-// long to forward again.
+// forwardAll moves what is due into the queues, all groups at once. It reports whether it moved something, and after
+// how long to forward again.
 func (w *watcher) forwardAll(ctx context.Context) (moved bool, next time.Duration) {
 	if len(w.groups) == 1 {
 		return w.forward(ctx, w.groups[0])

@@ -1,4 +1,4 @@
-// Package receiver is a webhook target for trials: it tells what arrives and how long after the one before, verifies
+// Package receiver is a webhook target for trials: it reports what arrives and how long after the one before, verifies
 // signatures, and fails or is slow when told to. It is what `dispatcher receive` and the demo show.
 package receiver
 
@@ -76,7 +76,7 @@ type Config struct {
 	Fail Failure
 	// Slow is how long each response takes. Defaults to no time.
 	Slow time.Duration
-	// By tells which arrivals the gap is between. Defaults to those of a user at a path.
+	// By reports which arrivals the gap is between. Defaults to those of a user at a path.
 	By func(*Arrival) string
 	// Arrived is told each arrival before it is responded to, one after the other.
 	Arrived func(Arrival)
@@ -258,7 +258,7 @@ func ParseFailure(text string) (Failure, error) {
 	return f, nil
 }
 
-// fails tells whether the n-th request fails, from 1.
+// fails reports whether the n-th request fails, from 1.
 func (f Failure) fails(n int) bool {
 	switch {
 	case f.Status == 0:

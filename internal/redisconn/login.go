@@ -57,7 +57,7 @@ func (c *Conn) Renew(ctx context.Context, fresh *settings.Redis) error {
 	return nil
 }
 
-// sameButLogin tells whether two URLs differ in user and password at most.
+// sameButLogin reports whether two URLs differ in user and password at most.
 func sameButLogin(a, b *redis.UniversalOptions) bool {
 	one, other := *a, *b
 	one.Username, one.Password, other.Username, other.Password = "", "", "", ""

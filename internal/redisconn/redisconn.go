@@ -130,7 +130,7 @@ var probe = script.NewWhenFull(`return redis.call('TIME')[1]`)
 
 const probeKey = "pacer:partitions"
 
-// NotPermitted tells whether Redis does not let this user run a command, or touch a key or channel.
+// NotPermitted reports whether Redis does not let this user run a command, or touch a key or channel.
 func NotPermitted(err error) bool { return err != nil && strings.Contains(err.Error(), "NOPERM") }
 
 // RefuseRights names, in Redis's own words, what the user of REDIS_URL may not do.
@@ -140,7 +140,7 @@ func RefuseRights(err error) error {
 		strings.TrimSpace(said))
 }
 
-// olderThan7 tells whether a version is known to be too old: scripts say since 7.0 what they may do on a full Redis.
+// olderThan7 reports whether a version is known to be too old: scripts say since 7.0 what they may do on a full Redis.
 func olderThan7(version string) bool {
 	major, _, _ := strings.Cut(version, ".")
 	number, err := strconv.Atoi(major)

@@ -45,7 +45,7 @@ func New(client redis.UniversalClient, log *slog.Logger) *Watch {
 	return &Watch{client: client, log: log}
 }
 
-// Full tells whether nothing more is to be taken on. A nil Watch is of a Redis without a limit.
+// Full reports whether nothing more is to be taken on. A nil Watch is of a Redis without a limit.
 func (w *Watch) Full() bool { return w != nil && w.full.Load() }
 
 // Ratio is how much of its memory the fullest server uses, 0 when none has a limit.

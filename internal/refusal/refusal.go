@@ -1,5 +1,5 @@
-// Package refusal tells why a process does not start although nothing is broken: a setting, or what the setting points
-// to, is not as it must be. Programs exit with code 2 on it.
+// Package refusal reports why a process does not start although nothing is broken: a setting, or what the setting
+// points to, is not as it must be. Programs exit with code 2 on it.
 package refusal
 
 import "fmt"

@@ -221,7 +221,7 @@ func (s *Service) look(ctx context.Context) (wait time.Duration, err error) {
 	return soon, nil
 }
 
-// workers counts the workers that are alive, and tells whether all of them are ready for a version.
+// workers counts the workers that are alive, and reports whether all of them are ready for a version.
 func (s *Service) workers(ctx context.Context, version string) (n int, same bool, err error) {
 	alive, err := presence.List(ctx, s.cfg.Client)
 	if err != nil {

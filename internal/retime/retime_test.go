@@ -228,7 +228,7 @@ func TestAStricterPolicyLetsNothingGoEarly(t *testing.T) {
 	}
 }
 
-// slots gives the earliest moment at which the second of any user may go.
+// slots returns the earliest moment at which the second of any user may go.
 func (p *process) slots(users int) (earliest time.Time) {
 	p.tb.Helper()
 	for i := range users {

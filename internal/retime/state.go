@@ -32,7 +32,7 @@ type Progress struct {
 	rate int // users per second and process
 }
 
-// UnderWay tells whether the pass has begun and not ended.
+// UnderWay reports whether the pass has begun and not ended.
 func (p *Progress) UnderWay() bool { return p.pass > 0 && p.Ended.IsZero() }
 
 // Left is how many users have not been woken yet; 0 once the pass has ended.
@@ -43,7 +43,7 @@ func (p *Progress) Left() int {
 	return p.Users - p.Done
 }
 
-// Read tells how far the latest pass is.
+// Read reports how far the latest pass is.
 func Read(ctx context.Context, client redis.Cmdable) (Progress, error) {
 	fields, err := client.HGetAll(ctx, key).Result()
 	if err != nil {

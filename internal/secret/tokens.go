@@ -37,10 +37,10 @@ func (t *Tokens) Renew(_ context.Context, texts []string) error {
 	return nil
 }
 
-// Any tells whether there is a token.
+// Any reports whether there is a token.
 func (t *Tokens) Any() bool { return len(t.all()) > 0 }
 
-// Has tells whether a text is one of the tokens. It compares their hashes, in constant time.
+// Has reports whether a text is one of the tokens. It compares their hashes, in constant time.
 func (t *Tokens) Has(text string) bool {
 	given, match := sha256.Sum256([]byte(text)), 0
 	for _, known := range t.all() {

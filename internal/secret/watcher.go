@@ -131,7 +131,7 @@ func NewWatcher(sources []Source, log *slog.Logger) *Watcher {
 // Run keeps the secrets in step until ctx ends.
 func (w *Watcher) Run(ctx context.Context) { filewatch.Run(ctx, w.watch) }
 
-// States tells how each secret from files stands.
+// States reports how each secret from files stands.
 func (w *Watcher) States() []State {
 	if w == nil {
 		return nil

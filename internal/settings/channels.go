@@ -91,7 +91,7 @@ func (c Channels) Names() []string {
 	return names
 }
 
-// Deliveries gives what each channel recommends for its deliveries.
+// Deliveries returns what each channel recommends for its deliveries.
 func (c Channels) Deliveries() map[notification.Channel]notification.DeliverySettings {
 	all := map[notification.Channel]notification.DeliverySettings{}
 	for _, of := range c.All() {

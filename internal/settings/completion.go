@@ -55,8 +55,8 @@ func (c *Completion) Run(ctx *kong.Context) error {
 // CompletionCommands are commands that a program has besides those of its parser, with the words that may follow each.
 type CompletionCommands map[string][]string
 
-// Complete writes what may follow on a command line if a shell asks for it, in COMP_LINE, and tells whether it did. It
-// must come before anything that could refuse to start.
+// Complete writes what may follow on a command line if a shell asks for it, in COMP_LINE, and reports whether it did.
+// It must come before anything that could refuse to start.
 func Complete(parser *kong.Kong, more CompletionCommands) (asked bool, err error) {
 	if os.Getenv("COMP_LINE") == "" {
 		return false, nil

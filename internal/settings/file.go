@@ -135,7 +135,8 @@ func (f *settingsFile) readMember(e *ast.MappingValueNode, channel, prefix strin
 	}
 }
 
-// nameSender begins the settings of a sender with a name, and tells which there are; nil for a name that can't be used.
+// nameSender begins the settings of a sender with a name, and reports which there are; nil for a name that can't be
+// used.
 func (f *settingsFile) nameSender(at *ast.MappingValueNode, name notification.Channel) (into map[string]setting,
 	known map[string]string,
 ) {

@@ -204,7 +204,7 @@ func (r *Resolved) checkAddresses() error {
 	return errors.Join(faults...)
 }
 
-// isLoopback reads an address to listen on and tells whether only this machine can reach it. Of names only localhost
+// isLoopback reads an address to listen on and reports whether only this machine can reach it. Of names only localhost
 // is known to be so.
 func isLoopback(address string) (bool, error) {
 	host, port, err := net.SplitHostPort(address)

@@ -91,5 +91,5 @@ func (r *Resolved) GoString() string { return r.String() }
 // LogValue is String, for slog.
 func (r *Resolved) LogValue() slog.Value { return slog.StringValue(r.String()) }
 
-// HasRole tells whether the process has the role.
+// HasRole reports whether the process has the role.
 func (r *Resolved) HasRole(role Role) bool { return slices.Contains(r.Roles, role) }

@@ -128,7 +128,7 @@ func (s Stores) Setup() Setup {
 	return SetupEmbedded
 }
 
-// Embedded tells whether Redis runs within this process.
+// Embedded reports whether Redis runs within this process.
 func (s Setup) Embedded() bool { return s == SetupEmbedded || s == SetupDurableOneNode }
 
 // String shows which connection strings are set, but not the strings: they hold passwords.

@@ -55,7 +55,7 @@ func ParseAlgorithm(name string) (Algorithm, bool) {
 	return 0, false
 }
 
-// KeepsLog tells whether every admission is remembered and limits are exact. Other algorithms count: two of their
+// KeepsLog reports whether every admission is remembered and limits are exact. Other algorithms count: two of their
 // windows may share one window of length Per.
 func (a Algorithm) KeepsLog() bool { return algorithms[a].counting == nil }
 

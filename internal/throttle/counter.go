@@ -6,7 +6,7 @@ import "time"
 // the algorithm, as [Next] is that of rolling limits. They are pure, and compute in Lua's numbers, so that both sides
 // come to the same result.
 type counting interface {
-	// own tells whether each limit has a counter of its own, or shares one with those over the same window.
+	// own reports whether each limit has a counter of its own, or shares one with those over the same window.
 	own() bool
 	// bound is the earliest moment that the limit allows, which may lie before now.
 	bound(c counter, r Rule, now Micros) Micros
@@ -16,7 +16,7 @@ type counting interface {
 	refund(c counter, r Rule, at Micros) (counter, bool)
 	// usage is how many admissions the limit counts now, and when the next of them stops counting.
 	usage(c counter, r Rule, now Micros) (used int, frees Micros)
-	// passed tells whether nothing counts any more.
+	// passed reports whether nothing counts any more.
 	passed(c counter, r Rule, at Micros) bool
 }
 

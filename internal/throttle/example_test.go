@@ -303,7 +303,7 @@ func (c *clock) admit(plan throttle.Plan, token string) (waited time.Duration, r
 	}
 }
 
-// A projection tells when each of many that wait will go, without waiting for it.
+// A projection reports when each of many that wait will go, without waiting for it.
 func ExampleProjection() {
 	plan := throttle.Plan{Rules: []throttle.Rule{
 		{Max: 10, Per: time.Minute}, {Max: 1, Per: 3 * time.Second, Kind: throttle.KindGap},

@@ -46,7 +46,7 @@ type limitCounter struct {
 	counter counter
 }
 
-// sameCounter tells whether two limits share a counter.
+// sameCounter reports whether two limits share a counter.
 func sameCounter(algorithm Algorithm, a, b Rule) bool {
 	return a.Per == b.Per && (a.Max == b.Max || !algorithms[algorithm].counting.own())
 }
@@ -130,7 +130,7 @@ func (p Plan) limits() []Rule {
 	return limits
 }
 
-// hasCounter tells whether one of the limits shares its counter with r.
+// hasCounter reports whether one of the limits shares its counter with r.
 func hasCounter(algorithm Algorithm, limits []Rule, r Rule) bool {
 	return slices.ContainsFunc(limits, func(known Rule) bool { return sameCounter(algorithm, known, r) })
 }
@@ -207,7 +207,7 @@ func (c *cell) expireAfter(now Micros, milliseconds int64) {
 	c.expires = milliseconds + int64(now)/1000
 }
 
-// expired tells whether the cell no longer counts, as a key in Redis at the same moment.
+// expired reports whether the cell no longer counts, as a key in Redis at the same moment.
 func (c *cell) expired(now Micros) bool { return int64(now)/1000 > c.expires }
 
 // slack is how much longer, in ms, a cell lives than it is needed. It is that of a key in Redis, so that both forget a

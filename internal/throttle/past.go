@@ -34,7 +34,7 @@ func (c *CapPasts) Adopt(other *CapPasts) {
 type Numbers interface {
 	// Number is the next number; 0 when there is none, which the reader remembers.
 	Number() int64
-	// Count is the next number, which tells how many numbers or more follow; 0 when there are fewer.
+	// Count is the next number, which reports how many numbers or more follow; 0 when there are fewer.
 	Count() int
 }
 

@@ -39,7 +39,7 @@ func (p Period) Longest() time.Duration {
 // are under way on, as far as they are known.
 type Boundaries [3][]Micros
 
-// Equal tells whether both are the same.
+// Equal reports whether both are the same.
 func (b Boundaries) Equal(o Boundaries) bool {
 	return slices.Equal(b[0], o[0]) && slices.Equal(b[1], o[1]) && slices.Equal(b[2], o[2])
 }

@@ -79,14 +79,14 @@ func (p Plan) NamedCaps() [][]Rule {
 	return caps
 }
 
-// SharesCap tells whether some cap counts the admissions of both plans, for one user.
+// SharesCap reports whether some cap counts the admissions of both plans, for one user.
 func (p Plan) SharesCap(o Plan) bool {
 	return p.capped() && o.capped() || slices.ContainsFunc(p.Rules[p.from(KindNamed):], func(r Rule) bool {
 		return slices.ContainsFunc(o.Rules[o.from(KindNamed):], func(other Rule) bool { return r.Cap == other.Cap })
 	})
 }
 
-// CountsFor tells whether what goes by the plan counts for a named cap; no name means the user cap.
+// CountsFor reports whether what goes by the plan counts for a named cap; no name means the user cap.
 func (p Plan) CountsFor(name string) bool {
 	if name == "" {
 		return p.capped()
@@ -94,7 +94,7 @@ func (p Plan) CountsFor(name string) bool {
 	return slices.ContainsFunc(p.Rules[p.from(KindNamed):], func(r Rule) bool { return r.Cap == name })
 }
 
-// ByChannel tells whether some cap counts the admissions on some channels only.
+// ByChannel reports whether some cap counts the admissions on some channels only.
 func (p Plan) ByChannel() bool {
 	return slices.ContainsFunc(p.Rules, func(r Rule) bool { return r.Channels != "" })
 }
@@ -128,7 +128,7 @@ func (p Plan) WithOwnLimits(own []Rule) Plan {
 	}
 }
 
-// Overtakes tells whether a notification of a priority may go sooner than one that it comes before: some rule keeps a
+// Overtakes reports whether a notification of a priority may go sooner than one that it comes before: some rule keeps a
 // part for the priority, of which less urgent ones see less, or does not count what is on some channels.
 func (p Plan) Overtakes(priority int) bool {
 	return slices.ContainsFunc(p.Rules, func(r Rule) bool {
@@ -200,7 +200,7 @@ func (p Plan) validateCaps() error {
 	return errors.Join(faults...)
 }
 
-// Equal tells whether both plans are the same.
+// Equal reports whether both plans are the same.
 func (p Plan) Equal(o Plan) bool {
 	return p.Algorithm == o.Algorithm && slices.Equal(p.Rules, o.Rules) && slices.Equal(p.Dormant, o.Dormant) &&
 		p.Spread == o.Spread && p.Head == o.Head && p.Boundaries.Equal(o.Boundaries) && slices.Equal(p.Closed, o.Closed)
@@ -225,10 +225,10 @@ func (p Plan) Args(args []any) []any {
 // argCount is how many arguments Args appends.
 func (p Plan) argCount() int { return 5 + 3*(len(p.Rules)+len(p.Dormant)) + 2*len(p.Closed) }
 
-// counted tells whether the plan keeps state for its category.
+// counted reports whether the plan keeps state for its category.
 func (p Plan) counted() bool { return p.caps()+len(p.Dormant) > 0 }
 
-// capped tells whether the plan has a user cap, so that the log of its user counts.
+// capped reports whether the plan has a user cap, so that the log of its user counts.
 func (p Plan) capped() bool { return len(p.CapRules()) > 0 }
 
 // StateKey is the key of the windows of a user's category, with a prefix. Each algorithm has keys of its own, so a

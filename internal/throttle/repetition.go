@@ -72,7 +72,7 @@ func (p *Projection) boundary(r Rule, at Micros) Micros {
 	return maxMicros
 }
 
-// slower tells whether rule a allows less than b in the long run: whether a.Per/a.Max > b.Per/b.Max.
+// slower reports whether rule a allows less than b in the long run: whether a.Per/a.Max > b.Per/b.Max.
 func slower(a, b Rule) bool {
 	ah, al := bits.Mul64(uint64(a.Per), uint64(b.Max))
 	bh, bl := bits.Mul64(uint64(b.Per), uint64(a.Max))

@@ -27,7 +27,7 @@ func (m Micros) Add(d time.Duration) Micros { return m + Micros(d.Microseconds()
 // Sub is the duration from earlier to m.
 func (m Micros) Sub(earlier Micros) time.Duration { return time.Duration(m-earlier) * time.Microsecond }
 
-// Kind tells where a rule comes from. A rule of any kind works alike; only its name differs, and for a cap what it
+// Kind reports where a rule comes from. A rule of any kind works alike; only its name differs, and for a cap what it
 // counts.
 type Kind uint8
 
@@ -53,8 +53,8 @@ type Rule struct {
 	Cap, Channels string
 }
 
-// CountsOn tells whether a rule counts notifications on a channel. What is on an unknown channel counts in any case, so
-// that no cap is exceeded.
+// CountsOn reports whether a rule counts notifications on a channel. What is on an unknown channel counts in any case,
+// so that no cap is exceeded.
 func (r Rule) CountsOn(channel string) bool {
 	if r.Channels == "" || channel == "" {
 		return true

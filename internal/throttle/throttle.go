@@ -28,7 +28,7 @@ type Key struct {
 
 // Decision is what a limiter decides about one admission.
 type Decision struct {
-	// Allowed tells whether it may happen, and has been counted.
+	// Allowed reports whether it may happen, and has been counted.
 	Allowed bool
 	// At is the moment that was counted. For a refusal it is the earliest moment at which it could be allowed.
 	At Micros
@@ -82,9 +82,9 @@ type Limiter interface {
 	// same decision. A rolling plan or a cap remembers the newest admissions, as many as the largest Max. Otherwise
 	// only the latest is remembered.
 	Allow(ctx context.Context, key Key, plan Plan, token string) (Decision, error)
-	// Spend is Allow, and in the same step tells how far each rule is used afterwards.
+	// Spend is Allow, and in the same step reports how far each rule is used afterwards.
 	Spend(ctx context.Context, key Key, plan Plan, token string) (Usage, error)
-	// Peek tells what Allow would decide, without counting.
+	// Peek reports what Allow would decide, without counting.
 	Peek(ctx context.Context, key Key, plan Plan) (Usage, error)
 	// Refund takes back an admission that surely had no effect; at is its moment. It reports whether one was taken
 	// out. None is when it is not remembered (see Allow), or no longer counts, so a repeated call is harmless. A token

@@ -242,7 +242,7 @@ func TestTracesFindFaults(t *testing.T) {
 	}
 }
 
-// disagreement plays a trace on all three, and tells where they differ or break their promise; it counts the
+// disagreement plays a trace on all three, and reports where they differ or break their promise; it counts the
 // admissions.
 func disagreement(t *testing.T, client *redis.Client, script *redis.Script, tr trace) (fault string, admitted int) {
 	t.Helper()
@@ -288,7 +288,7 @@ func (tr trace) String() string {
 	return text.String()
 }
 
-// playMemory also tells how long a log became at most.
+// playMemory also reports how long a log became at most.
 func playMemory(tr trace) (verdicts []verdict, longest int) {
 	now := time.Time{}
 	memory := NewMemory(func() time.Time { return now })
@@ -324,7 +324,7 @@ func (m *Memory) play(s step, plan Plan, tr trace, before []verdict) verdict {
 	return verdict{done: q.removeAdmission(token, at), by: Cause{Rule: NoRule}}
 }
 
-// taken gives what a refund names: the admission of a step, or nobody's when it was none, or was taken back before.
+// taken returns what a refund names: the admission of a step, or nobody's when it was none, or was taken back before.
 func (tr trace) taken(of int, verdicts []verdict) (token string, at Micros) {
 	if !verdicts[of].done || tr.steps[of].act == refund {
 		return "unknown", 1

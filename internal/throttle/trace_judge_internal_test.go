@@ -57,7 +57,7 @@ func againstSpecification(tr trace, verdicts []verdict) string {
 	return ""
 }
 
-// forgets tells whether a log that remembers for a time may have forgotten some of its admissions.
+// forgets reports whether a log that remembers for a time may have forgotten some of its admissions.
 func forgets(admitted []Micros, now Micros, per time.Duration) bool {
 	return len(admitted) > 0 && admitted[0].Add(per) <= now
 }
@@ -65,7 +65,7 @@ func forgets(admitted []Micros, now Micros, per time.Duration) bool {
 // namedLogs are the admissions that each named cap counts, by the step.
 type namedLogs map[string]map[int]Micros
 
-// of gives the logs of a plan's named caps.
+// of returns the logs of a plan's named caps.
 func (n namedLogs) of(plan Plan) []Log {
 	var logs []Log
 	for _, rules := range plan.NamedCaps() {
@@ -95,7 +95,7 @@ func (n namedLogs) refund(plan Plan, step int) {
 	}
 }
 
-// empty tells whether nothing lies within a window and a key's slack.
+// empty reports whether nothing lies within a window and a key's slack.
 func empty(times []Micros, now Micros, per time.Duration) bool {
 	return len(times) == 0 || times[len(times)-1].Add(per) <= now
 }

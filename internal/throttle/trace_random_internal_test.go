@@ -85,7 +85,7 @@ func randomPlans(r *rand.Rand) []Plan {
 	return plans
 }
 
-// withCaps gives the plan with other caps.
+// withCaps returns the plan with other caps.
 func withCaps(p Plan, caps []Rule) Plan {
 	p.Rules = slices.Concat(p.CategoryRules(), caps, p.Rules[p.from(KindNamed):])
 	return p

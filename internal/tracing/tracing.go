@@ -25,7 +25,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
-// Wanted tells whether the environment asks for traces.
+// Wanted reports whether the environment asks for traces.
 func Wanted() bool {
 	if os.Getenv("OTEL_SDK_DISABLED") == "true" || os.Getenv("OTEL_TRACES_EXPORTER") == "none" {
 		return false

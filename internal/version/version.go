@@ -1,4 +1,4 @@
-// Package version tells which build is running.
+// Package version reports which build is running.
 //
 // A build out of a Git checkout needs nothing for it: the Go command records the version and the commit. A build
 // without one, as in the container image, sets both:

@@ -81,7 +81,7 @@ var verbs = strings.Fields(`
 	bring string ping sing ring embed feed need speed seed shed shred proceed succeed exceed bias focus process
 	pass address discuss compress suppress express press miss cross toss dismiss assess access stress alias`)
 
-// imperative tells whether the word can be a verb in the imperative. It knows words by their ends, not by their
+// imperative reports whether the word can be a verb in the imperative. It knows words by their ends, not by their
 // meaning.
 func imperative(word string) bool {
 	if slices.Contains(verbs, word) {

@@ -66,7 +66,7 @@ func animation(events []event) string {
 		margin, firstLine-lineHeight, body.String())
 }
 
-// usersOf gives the users in the order in which they turn up.
+// usersOf returns the users in the order in which they turn up.
 func usersOf(events []event) []string {
 	var users []string
 	for _, e := range events {

@@ -80,7 +80,7 @@ func (i item) inPush() bool { return i.ByPush && slices.Contains(pushCounts, i.C
 // daysAhead is how many beginnings of days a process tells Redis, as in the product.
 const daysAhead = 8
 
-// dayOf gives the beginning of the day of a user, at home or away, that a moment is in.
+// dayOf returns the beginning of the day of a user, at home or away, that a moment is in.
 func (w *world) dayOf(at time.Time, away bool) time.Time {
 	began, day := w.began(), seconds(w.DayLasts)
 	if away {

@@ -95,7 +95,7 @@ func (w *world) checkEnds() []string {
 	return broken
 }
 
-// checkEnd tells what speaks against an end.
+// checkEnd reports what speaks against an end.
 func (w *world) checkEnd(e *entry, end ending) string {
 	confirmed := slices.ContainsFunc(e.deliveries, func(d *delivery) bool { return d.told && !d.settled.IsZero() })
 	if confirmed && end.status != "delivered" {
@@ -286,12 +286,12 @@ func (w *world) checkOrder() []string {
 	return broken
 }
 
-// bypasses tells whether a notification goes at once, whatever its limits.
+// bypasses reports whether a notification goes at once, whatever its limits.
 func (e *entry) bypasses() bool {
 	return e.Priority <= int(notification.PriorityCritical) || e.Category == "urgent"
 }
 
-// mightGo tells whether the limits of its own category and its named caps let a notification go at a moment.
+// mightGo reports whether the limits of its own category and its named caps let a notification go at a moment.
 func (w *world) mightGo(e *entry, at throttle.Micros) bool {
 	if e.bypasses() {
 		return true

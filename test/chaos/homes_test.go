@@ -91,7 +91,7 @@ func (h *homes) at(moment time.Time) map[string]bool {
 	return map[string]bool{}
 }
 
-// followed tells whether somebody has looked at everybody again who moved.
+// followed reports whether somebody has looked at everybody again who moved.
 func (h *homes) followed() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -46,7 +46,7 @@ func (w *world) dial(p *process) (net.Conn, error) {
 	return l, nil
 }
 
-// arm tells what becomes of the next statement.
+// arm reports what becomes of the next statement.
 func (l *link) arm(v verdict) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -69,7 +69,7 @@ func (l *link) wake() {
 	}
 }
 
-// executes tells whether messages to the server make it execute something, apart from a mere preparation.
+// executes reports whether messages to the server make it execute something, apart from a mere preparation.
 func executes(messages []byte) bool {
 	for len(messages) >= 5 {
 		size := int(binary.BigEndian.Uint32(messages[1:5])) + 1
@@ -140,7 +140,7 @@ func (l *link) swallow(v verdict) {
 	l.fail(errCut)
 }
 
-// ready tells whether what the server sent is complete: its last message says that it waits for the next statement.
+// ready reports whether what the server sent is complete: its last message says that it waits for the next statement.
 func ready(messages []byte) bool {
 	last := byte(0)
 	for len(messages) >= 5 {
@@ -268,7 +268,7 @@ const lookAgain = 10 * time.Millisecond
 // reply, and waits for that with a mutex, which holds the bubble's clock: the world can't free the lock meanwhile.
 const copyPatience = 3 * time.Second
 
-// receive gives what the server has sent. While it waits for a lock, which another step can free, the world goes on.
+// receive returns what the server has sent. While it waits for a lock, which another step can free, the world goes on.
 func (l *link) receive() ([]byte, error) {
 	buffer := make([]byte, 16<<10)
 	for {
@@ -299,7 +299,7 @@ func (l *link) receive() ([]byte, error) {
 	}
 }
 
-// look waits for what the server sends, and tells whether it waits for a lock instead.
+// look waits for what the server sends, and reports whether it waits for a lock instead.
 func (l *link) look(buffer []byte) (n int, blocked bool, err error) {
 	l.mu.Lock()
 	patience := time.Duration(0)

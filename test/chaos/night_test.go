@@ -39,7 +39,7 @@ const (
 // sleeps are the categories that a night holds; of the others one is exempt, one bypasses all limits.
 var sleeps = []string{"chat", "news"}
 
-// nightOf gives the closed intervals of a user's category: a window of the calendar, in the user's time zone.
+// nightOf returns the closed intervals of a user's category: a window of the calendar, in the user's time zone.
 func (w *world) nightOf(user, category string, k knowledge) throttle.Closed {
 	if w.Night == 0 || k.version == byDay || !slices.Contains(sleeps, category) {
 		return nil
@@ -76,7 +76,7 @@ func (p *process) learns(k knowledge) {
 	p.w.history = append(p.w.history, learned{time.Now(), p.number, k})
 }
 
-// knownDuring gives what any process went by in a time.
+// knownDuring returns what any process went by in a time.
 func (w *world) knownDuring(from, until time.Time) []knowledge {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -94,7 +94,7 @@ func (w *world) knownDuring(from, until time.Time) []knowledge {
 	return slices.AppendSeq(all, maps.Values(latest))
 }
 
-// mostOf gives the largest of a measure over all versions of the policy that any process knew in a time.
+// mostOf returns the largest of a measure over all versions of the policy that any process knew in a time.
 func (w *world) mostOf(from, until time.Time, most func(version int) int) (best int) {
 	for _, k := range w.knownDuring(from, until) {
 		best = max(best, most(k.version))
@@ -102,7 +102,7 @@ func (w *world) mostOf(from, until time.Time, most func(version int) int) (best 
 	return best
 }
 
-// asleep tells whether the night holds a notification at a moment, by all that any process knew since it was granted.
+// asleep reports whether the night holds a notification at a moment, by all that any process knew since it was granted.
 func (w *world) asleep(e *entry, at throttle.Micros, since time.Time) bool {
 	from := since
 	if at.Time().Before(from) {
@@ -112,13 +112,13 @@ func (w *world) asleep(e *entry, at throttle.Micros, since time.Time) bool {
 		func(k knowledge) bool { return !w.isHeld(e, at, k) })
 }
 
-// mayBeAsleep tells whether some process may have taken it that the night holds a notification at a moment.
+// mayBeAsleep reports whether some process may have taken it that the night holds a notification at a moment.
 func (w *world) mayBeAsleep(e *entry, at throttle.Micros) bool {
 	return slices.ContainsFunc(w.knownDuring(at.Time().Add(-time.Second), at.Time().Add(time.Second)),
 		func(k knowledge) bool { return w.isHeld(e, at, k) })
 }
 
-// isHeld tells whether the night holds a notification at a moment, for who goes by some knowledge. What expires while
+// isHeld reports whether the night holds a notification at a moment, for who goes by some knowledge. What expires while
 // its user begins again may go sooner.
 func (w *world) isHeld(e *entry, at throttle.Micros, k knowledge) bool {
 	if e.Priority <= int(exemptFrom) {

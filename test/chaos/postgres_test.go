@@ -167,7 +167,7 @@ func (d *database) mutateText(text string) string {
 	return text
 }
 
-// newPool gives the connections of a process.
+// newPool returns the connections of a process.
 func (w *world) newPool(p *process) (*pgxpool.Pool, error) {
 	config := w.database.config.Copy()
 	config.ConnConfig.DialFunc = func(context.Context, string, string) (net.Conn, error) {

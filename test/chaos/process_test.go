@@ -192,7 +192,7 @@ func (w *world) atOnce() []string {
 	return []string{"chat", "news", "free", "urgent"}
 }
 
-// personal tells whether a user has other settings.
+// personal reports whether a user has other settings.
 func (p *process) personal(user string) bool {
 	return (p.w.Night > 0 || p.w.Daily > 0) && p.knowledge().away[user] && p.w.mutation != "who lives elsewhere is served as all are"
 }

@@ -57,7 +57,7 @@ type ledger struct {
 	entries map[string]*entry
 	ids     []string
 	grants  map[granted]*grant
-	// rounds tells when each round was asked for first.
+	// rounds reports when each round was asked for first.
 	rounds map[string]time.Time
 	// pending are the rounds, with their partition, whose result has not arrived; told what somebody knows to be
 	// granted: id#generation.
@@ -92,7 +92,7 @@ type place struct {
 	number int
 }
 
-// after tells whether the same round granted this one after another.
+// after reports whether the same round granted this one after another.
 func (p place) after(o place) bool { return p.round != "" && p.round == o.round && p.number > o.number }
 
 func newLedger() *ledger {
@@ -180,7 +180,7 @@ func (l *ledger) reached(p *process, op *operation, m push.Message, told bool) *
 	return d
 }
 
-// unknown tells whether nobody could know what became of a delivery.
+// unknown reports whether nobody could know what became of a delivery.
 func (d *delivery) unknown(now time.Time) bool {
 	if !d.told {
 		return true

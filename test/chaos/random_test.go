@@ -15,9 +15,9 @@ type random struct {
 	op    int
 	ids   []string
 	queue []move // decided already
-	// shards tells whether Redis is a cluster of which a part may be away.
+	// shards reports whether Redis is a cluster of which a part may be away.
 	shards bool
-	// losses tells whether Redis loses what it holds at times.
+	// losses reports whether Redis loses what it holds at times.
 	losses, evictions bool
 	// alike has most notifications of a user replace each other.
 	alike bool

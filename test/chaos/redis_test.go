@@ -221,7 +221,7 @@ type redisSteps struct {
 	proc *process
 }
 
-// newClient gives the client of a process. It never dials: its hook hands every command to the world's server.
+// newClient returns the client of a process. It never dials: its hook hands every command to the world's server.
 func (w *world) newClient(p *process) *redis.Client {
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1, DisableIdentity: true})
 	client.AddHook(redisSteps{w, p})
@@ -306,7 +306,7 @@ func (h redisSteps) do(ctx context.Context, cmds []redis.Cmder) error {
 	return errCut
 }
 
-// partly makes what does not concern a shard that is down, and tells whether anything does.
+// partly makes what does not concern a shard that is down, and reports whether anything does.
 func (h redisSteps) partly(cmds []redis.Cmder) (bool, error) {
 	if h.w.shardDown < 0 {
 		return false, nil
@@ -326,7 +326,7 @@ func (h redisSteps) partly(cmds []redis.Cmder) (bool, error) {
 	return true, firstError(cmds)
 }
 
-// concerns tells whether a command is about keys with a hash tag.
+// concerns reports whether a command is about keys with a hash tag.
 func concerns(cmd redis.Cmder, tag string) bool {
 	args := cmd.Args()
 	first, last := 1, 2

@@ -71,7 +71,7 @@ const (
 	recovery = 10 * time.Second
 )
 
-// lookForIdle is P5: it looks for backlogs that may go and do not, and tells when the next may.
+// lookForIdle is P5: it looks for backlogs that may go and do not, and reports when the next may.
 func (w *world) lookForIdle() time.Duration {
 	p, next := w.procs[0], time.Hour
 	for _, user := range users {
@@ -332,7 +332,7 @@ func (w *world) untilNext() time.Duration {
 	return max(wait+time.Millisecond, time.Second/2)
 }
 
-// allEnded tells whether everything has ended and nothing is left over.
+// allEnded reports whether everything has ended and nothing is left over.
 func (w *world) allEnded() bool {
 	return len(w.live()) == 0 && len(w.open()) == 0 && len(w.leftovers()) == 0
 }
@@ -383,7 +383,7 @@ func (w *world) leftovers() []string {
 	return left
 }
 
-// waiting tells whether a key is of something that is still to be done. The first part of it ends with a partition's
+// waiting reports whether a key is of something that is still to be done. The first part of it ends with a partition's
 // name.
 func waiting(prefix, name string) bool {
 	if strings.HasPrefix(prefix, "asynq:") {

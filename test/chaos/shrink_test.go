@@ -42,7 +42,7 @@ func shrinkOn(t *testing.T, st *stage, p *played) *played {
 	return best
 }
 
-// breaksLike tells whether p broke a promise in the same way as q did first.
+// breaksLike reports whether p broke a promise in the same way as q did first.
 func breaksLike(p, q *played) bool {
 	want := named.ReplaceAllString(q.broken[0], "")
 	return slices.ContainsFunc(p.broken, func(b string) bool { return named.ReplaceAllString(b, "") == want })

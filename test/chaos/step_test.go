@@ -102,7 +102,7 @@ func (q *steps) remove(s *step) {
 	q.waiting = slices.DeleteFunc(q.waiting, func(x *step) bool { return x == s })
 }
 
-// first gives the step of an operation that is to be decided next: of several in an order that is the same in every
+// first returns the step of an operation that is to be decided next: of several in an order that is the same in every
 // run.
 func (q *steps) first(number int) *step {
 	q.mu.Lock()

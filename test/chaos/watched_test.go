@@ -42,8 +42,8 @@ func operationOf(ctx context.Context) *operation {
 	return op
 }
 
-// asks notes that a round is asked for. It tells when it was for the first time, since then the store may have decided,
-// and whether that has been before.
+// asks notes that a round is asked for. It reports when it was for the first time, since then the store may have
+// decided, and whether that has been before.
 func (l *ledger) asks(round dispatch.TakeRequest) (first time.Time, again bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -131,7 +131,7 @@ func (w *world) checkTold(partition int) {
 	}
 }
 
-// inFlight gives what is being delivered in a partition, with its generation.
+// inFlight returns what is being delivered in a partition, with its generation.
 func inFlight(ctx context.Context, client *redis.Client, partition int) map[string]string {
 	prefix, found := "pacer:{push-"+strconv.Itoa(partition)+"}:", map[string]string{}
 	for _, id := range client.ZRange(ctx, prefix+"e", 0, -1).Val() {

@@ -184,7 +184,7 @@ func (w *world) pass(d time.Duration) {
 	w.expire()
 }
 
-// goOn lets an operation make up to n steps without faults, and tells how many it made.
+// goOn lets an operation make up to n steps without faults, and reports how many it made.
 func (w *world) goOn(number, n int) int {
 	for done := range n {
 		s := w.steps.first(number)
@@ -260,8 +260,8 @@ const versions = 3
 // maxOf is how many a user's chat may have under a version.
 func (s setting) maxOf(version int) int { return [versions]int{s.Max, s.Max + 2, 1}[version] }
 
-// planOf gives the plan of a category: chat has a limit and a gap, news a limit, urgent bypasses all limits; all count
-// for the cap. Some worlds have named caps and a limit by days.
+// planOf returns the plan of a category: chat has a limit and a gap, news a limit, urgent bypasses all limits; all
+// count for the cap. Some worlds have named caps and a limit by days.
 func (s setting) planOf(category string, version int) throttle.Plan {
 	var plan throttle.Plan
 	switch category {

@@ -29,7 +29,7 @@ func (m Mention) After(firstDay int) time.Duration {
 	return time.Duration(m.Day-firstDay)*day + time.Duration(m.AtMS)*time.Millisecond%day
 }
 
-// Busiest gives the recorded days in a row with most events, in the order in which they came, and the first of these
+// Busiest returns the recorded days in a row with most events, in the order in which they came, and the first of these
 // days.
 func Busiest(tb testing.TB, days int) (events []Mention, firstDay int) {
 	tb.Helper()

@@ -88,7 +88,7 @@ func TestDeclarationsAreFound(t *testing.T) {
 // luaFunction is a declaration of one.
 var luaFunction = regexp.MustCompile(`(?m)^\s*(?:local )?function (\w+)\(`)
 
-// declarations gives the names that a file of Go or Lua declares at its top, methods as Type.Method.
+// declarations returns the names that a file of Go or Lua declares at its top, methods as Type.Method.
 func declarations(t *testing.T, file, content string) []string {
 	t.Helper()
 	var names []string
@@ -221,7 +221,7 @@ func rowOf(row ast.Expr) (key string, values []ast.Expr) {
 	return nameOf(pair.Key), list.Elts
 }
 
-// nameOf gives the name that an expression consists of, if it does.
+// nameOf returns the name that an expression consists of, if it does.
 func nameOf(e ast.Expr) string {
 	if name, ok := e.(*ast.Ident); ok {
 		return name.Name

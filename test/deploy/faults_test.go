@@ -166,7 +166,7 @@ func healthcheck(s types.ServiceConfig) string {
 	return strings.Join(s.HealthCheck.Test, " ")
 }
 
-// keeps tells whether a named volume is mounted at the path.
+// keeps reports whether a named volume is mounted at the path.
 func keeps(s types.ServiceConfig, path string) bool {
 	return slices.ContainsFunc(s.Volumes, func(v types.ServiceVolumeConfig) bool {
 		return v.Type == types.VolumeTypeVolume && v.Source != "" && v.Target == path

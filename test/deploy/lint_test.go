@@ -54,7 +54,7 @@ func TestLintSeesEveryFile(t *testing.T) {
 	}
 }
 
-// seenByLint tells whether a run with the tags or a run without any compiles a file with the constraint, on some
+// seenByLint reports whether a run with the tags or a run without any compiles a file with the constraint, on some
 // system.
 func seenByLint(expression constraint.Expr, tags []string) bool {
 	given := map[string]bool{}
@@ -68,7 +68,7 @@ func seenByLint(expression constraint.Expr, tags []string) bool {
 	return with || without || elsewhere
 }
 
-// platform tells whether the tag is one of this system's.
+// platform reports whether the tag is one of this system's.
 func platform(tag string) bool {
 	return tag == runtime.GOOS || tag == runtime.GOARCH || tag == "unix" || strings.HasPrefix(tag, "go1.")
 }
@@ -103,7 +103,7 @@ func constraints(t *testing.T, folder string) map[string]string {
 	return found
 }
 
-// leftOut tells whether a folder holds nothing that the linter is given: it belongs to Git, to npm or to another
+// leftOut reports whether a folder holds nothing that the linter is given: it belongs to Git, to npm or to another
 // module.
 func leftOut(path string) bool {
 	name := filepath.Base(path)

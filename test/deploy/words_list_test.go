@@ -2,7 +2,7 @@ package deploy_test
 
 import "strings"
 
-// history tells whether a file says what was, in the words of its time.
+// history reports whether a file says what was, in the words of its time.
 func history(name string) bool {
 	return name == "CHANGELOG.md" ||
 		strings.HasPrefix(name, "docs/adr/") || // decisions stand as they were made

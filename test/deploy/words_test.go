@@ -144,7 +144,8 @@ func (w retiredWord) findAll(passages []passage) []string {
 	return found
 }
 
-// find gives the places of a passage that hold the word and may not, each as its file, its line and what stands there.
+// find returns the places of a passage that hold the word and may not, each as its file, its line and what stands
+// there.
 func (w retiredWord) find(p passage, prose *regexp.Regexp) []string {
 	var found []string
 	add := func(line int) {
@@ -171,7 +172,7 @@ func (w retiredWord) find(p passage, prose *regexp.Regexp) []string {
 	return found
 }
 
-// retires tells whether a part of a name is one of the word's.
+// retires reports whether a part of a name is one of the word's.
 func (w retiredWord) retires(part string) bool {
 	return slices.Contains(strings.Fields(w.identifiers), part)
 }
@@ -243,7 +244,7 @@ func readPassages(t *testing.T, name string) []passage {
 	return splitPassages(name, string(content))
 }
 
-// splitPassages gives the names and the prose of a file of a kind that people read, and nothing of any other.
+// splitPassages returns the names and the prose of a file of a kind that people read, and nothing of any other.
 func splitPassages(name, content string) []passage {
 	lines := strings.Split(content, "\n")
 	switch filepath.Ext(name) {
@@ -264,7 +265,7 @@ func splitPassages(name, content string) []passage {
 	return nil
 }
 
-// goPassages gives the names that a Go file declares, its comments and its strings.
+// goPassages returns the names that a Go file declares, its comments and its strings.
 func goPassages(name, content string, lines []string) []passage {
 	files := token.NewFileSet()
 	parsed, err := parser.ParseFile(files, name, content, parser.ParseComments|parser.SkipObjectResolution)
@@ -299,7 +300,7 @@ func goPassages(name, content string, lines []string) []passage {
 	return passages
 }
 
-// declaredNames gives the names that a node of a Go file declares.
+// declaredNames returns the names that a node of a Go file declares.
 func declaredNames(node ast.Node) []*ast.Ident {
 	switch n := node.(type) {
 	case *ast.FuncDecl:
@@ -322,7 +323,7 @@ func declaredNames(node ast.Node) []*ast.Ident {
 	return nil
 }
 
-// namesAmong gives the expressions that are plain names.
+// namesAmong returns the expressions that are plain names.
 func namesAmong(expressions []ast.Expr) []*ast.Ident {
 	var names []*ast.Ident
 	for _, e := range expressions {
@@ -336,7 +337,7 @@ func namesAmong(expressions []ast.Expr) []*ast.Ident {
 // luaOrJSName is a name in a script. One in a string counts too: it may be the name of a key or a field.
 var luaOrJSName = regexp.MustCompile(`[A-Za-z_][A-Za-z0-9_]*`)
 
-// codePassages gives the names and the comments of a file whose comments run to the end of the line.
+// codePassages returns the names and the comments of a file whose comments run to the end of the line.
 func codePassages(name string, lines []string, marker string, names bool) []passage {
 	var passages []passage
 	var comment []string

@@ -64,7 +64,7 @@ func TestAPageIsLinkedFromTheIndex(t *testing.T) {
 	}
 }
 
-// follow tells why a link of a page leads nowhere, or nil.
+// follow reports why a link of a page leads nowhere, or nil.
 func follow(t *testing.T, page string, target *url.URL) error {
 	t.Helper()
 	path := page

@@ -36,7 +36,7 @@ var built struct {
 	err  error
 }
 
-// programs gives the folder with dispatcher and enqueue, which are built once from the sources.
+// programs returns the folder with dispatcher and enqueue, which are built once from the sources.
 func programs(t *testing.T) string {
 	t.Helper()
 	built.once.Do(func() {

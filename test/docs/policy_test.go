@@ -94,7 +94,7 @@ func knownKeys(t *testing.T) []string {
 	return keys
 }
 
-// below gives the keys that the parser tells of when it reads a policy of this content.
+// below returns the keys that the parser tells of when it reads a policy of this content.
 func below(t *testing.T, content any) []string {
 	t.Helper()
 	text, err := json.Marshal(content) // JSON is YAML

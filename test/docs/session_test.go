@@ -87,7 +87,7 @@ func (s *session) run(t *testing.T, steps []step) []string {
 	return outputs[:len(steps)]
 }
 
-// bash gives what a script prints. Nothing that it starts outlives it.
+// bash returns what a script prints. Nothing that it starts outlives it.
 func (s *session) bash(t *testing.T, script string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -111,8 +111,8 @@ func (p *providers) arrived() map[string]time.Time {
 	return all
 }
 
-// measure has a deployment deliver healthy ones for some seconds, and tells how long half and nine tenths of each kind
-// took at most.
+// measure has a deployment deliver healthy ones for some seconds, and reports how long half and nine tenths of each
+// kind took at most.
 func (d *deployment) measure(p *providers, prefix string) map[string]time.Duration {
 	d.t.Helper()
 	const pace, wave, measured = 100 * time.Millisecond, 5, 6 * time.Second

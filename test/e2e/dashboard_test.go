@@ -36,7 +36,7 @@ func watch(t *testing.T, w *worker) (done func()) {
 	}
 }
 
-// page gets the dashboard's figures and tells how long that took.
+// page gets the dashboard's figures and reports how long that took.
 func page(t *testing.T, url string, into any) time.Duration {
 	t.Helper()
 	begin := time.Now()

@@ -25,7 +25,7 @@ const (
 // moves are changes of the preferences of users for whom something waits. At home, in UTC, it is night; away it is day.
 var moves = map[string]struct {
 	before, after string
-	// lets tells whether the users' notifications go after the change; they do before it, or the other way round.
+	// lets reports whether the users' notifications go after the change; they do before it, or the other way round.
 	lets bool
 	// until is when they go again, so long after the change; 0: never.
 	until time.Duration
@@ -129,8 +129,8 @@ func (d *deployment) prefer(prefix, preferences string) (changed [movedUsers]tim
 	return changed
 }
 
-// movedAs tells how long after their change the users' notifications moved, and counts users who got something that had
-// to wait, or nothing though they may.
+// movedAs reports how long after their change the users' notifications moved, and counts users who got something that
+// had to wait, or nothing though they may.
 func movedAs(got []delivery, prefix string, changed [movedUsers]time.Time, lets bool, until time.Duration,
 ) (took time.Duration, wrong int) {
 	for i, at := range changed {

@@ -297,7 +297,7 @@ func comparePromises(t *testing.T, seed uint64, told map[string]promised, latest
 	}
 }
 
-// promisedNear tells what the user of a promise was promised within ten seconds of it, and what came of that.
+// promisedNear reports what the user of a promise was promised within ten seconds of it, and what came of that.
 func promisedNear(told map[string]promised, admitted map[string]time.Time, of promised) string {
 	var near []promised
 	for _, p := range told {

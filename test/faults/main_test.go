@@ -120,10 +120,10 @@ func overlaid(path string, rewrites ...rewrite) error {
 	return build(path, "../..", "-overlay", path+".json")
 }
 
-// short tells whether a tenth of the load is enough.
+// short reports whether a tenth of the load is enough.
 func short() bool { return os.Getenv("FAULTS") == "short" }
 
-// red tells whether every scenario runs without its protection, and must fail.
+// red reports whether every scenario runs without its protection, and must fail.
 func red() bool { return os.Getenv("FAULTS_RED") != "" }
 
 // scaled is a number of users: that of a whole run, or a tenth of it.

@@ -50,7 +50,7 @@ type bulkReply struct {
 	}
 }
 
-// post hands notifications to the API of a process. It tells whether all of them are known to be accepted, or refused
+// post hands notifications to the API of a process. It reports whether all of them are known to be accepted, or refused
 // for a reason that the producer takes. The first reason that it does not take is kept for those who wonder.
 func (d *deployment) post(w *worker, items []item, takes func(one item, why string) bool) bool {
 	body, err := json.Marshal(items)

@@ -33,7 +33,7 @@ func (r *soakReport) check(d *deployment, x *traffic) {
 	r.flat()
 }
 
-// ends gives the status of every notification in the store.
+// ends returns the status of every notification in the store.
 func (d *deployment) ends() (map[string]string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

@@ -24,7 +24,7 @@ type delivery struct {
 	attempt  int
 	admitted throttle.Micros
 	arrived  time.Time
-	// accepted tells whether the receiver responded with success.
+	// accepted reports whether the receiver responded with success.
 	accepted bool
 }
 

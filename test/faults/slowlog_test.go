@@ -55,7 +55,7 @@ func (d *deployment) watch() {
 	}
 }
 
-// fault tells when the fault was, until deliveries went on.
+// fault reports when the fault was, until deliveries went on.
 func (w *watches) fault(s *scenario, from, until time.Time) {
 	if starving.MatchString(s.name) {
 		w.from, w.until = from, until

@@ -25,7 +25,7 @@ type worker struct {
 	api, ops string
 	// front is where producers reach the API: its address, or that of a proxy before it.
 	front string
-	// clock is the file that tells how wrong its clock is, where that can be set.
+	// clock is the file that reports how wrong its clock is, where that can be set.
 	clock  string
 	log    *os.File
 	exited chan struct{}

@@ -34,7 +34,7 @@ func startOne(t *testing.T) *oneProcess {
 	return o
 }
 
-// says gives the line that a process logs at its start.
+// says returns the line that a process logs at its start.
 func says(holds string) func(*testing.T) string {
 	return func(t *testing.T) string {
 		t.Helper()
@@ -43,7 +43,7 @@ func says(holds string) func(*testing.T) string {
 	}
 }
 
-// refusedPolicy gives the line about a policy file with a fault.
+// refusedPolicy returns the line about a policy file with a fault.
 func refusedPolicy(t *testing.T) string {
 	t.Helper()
 	o := startOne(t)
@@ -53,7 +53,7 @@ func refusedPolicy(t *testing.T) string {
 	return strings.ReplaceAll(o.log.await(t, "policy file refused"), o.policy, "POLICY")
 }
 
-// changedPolicy gives the line about a policy that reaches what waits.
+// changedPolicy returns the line about a policy that reaches what waits.
 func changedPolicy(t *testing.T) string {
 	t.Helper()
 	o := startOne(t)
@@ -71,7 +71,7 @@ func changedPolicy(t *testing.T) string {
 	return o.log.await(t, "rescheduling waiting notifications")
 }
 
-// changedSecret gives the line about the file of a token whose content changes to each of some texts.
+// changedSecret returns the line about the file of a token whose content changes to each of some texts.
 func changedSecret(holds string, texts ...string) func(*testing.T) string {
 	return func(t *testing.T) string {
 		t.Helper()
@@ -135,7 +135,7 @@ func away(holds string) func(*testing.T) string {
 	}
 }
 
-// refusesMost gives the line about a provider that takes one device and then refuses all others as another app's.
+// refusesMost returns the line about a provider that takes one device and then refuses all others as another app's.
 func refusesMost(t *testing.T) string {
 	t.Helper()
 	provider := providertest.StartHTTP(t, providertest.HTTPConfig{Target: providertest.FirebaseTarget},
@@ -164,7 +164,7 @@ func refusesMost(t *testing.T) string {
 	return strings.ReplaceAll(d.log.await(t, "most devices belong to another app"), provider.Address(), "PROVIDER")
 }
 
-// notNoted gives the line about the end of a notification that could not be noted.
+// notNoted returns the line about the end of a notification that could not be noted.
 func notNoted(t *testing.T) string {
 	t.Helper()
 	d := deploy(t)

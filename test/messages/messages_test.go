@@ -18,7 +18,7 @@ type row struct {
 	want string
 }
 
-// matches tells whether a text is what the row wants, all of it.
+// matches reports whether a text is what the row wants, all of it.
 func (r row) matches(text string) bool {
 	parts := strings.Split(r.want, "<any>")
 	for i := range parts {

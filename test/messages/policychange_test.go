@@ -18,7 +18,7 @@ categories:
   security: {limits: [{max: 5, per: 1m}]}
 `
 
-// written gives the path of a file with a text.
+// written returns the path of a file with a text.
 func written(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "new.yaml")

@@ -57,7 +57,7 @@ var placeholders = map[string]string{
 
 var placeholder = regexp.MustCompile(`\b(TIME|CLOCK|DURATION|HOST|PROCESS|COUNT|VERSION|FILE|OPERATOR|SECONDS|USER)\b`)
 
-// matches tells whether a text is as the table has it.
+// matches reports whether a text is as the table has it.
 func matches(want, got string) bool {
 	expression := placeholder.ReplaceAllStringFunc(regexp.QuoteMeta(want), func(name string) string {
 		return placeholders[name]
@@ -65,7 +65,7 @@ func matches(want, got string) bool {
 	return regexp.MustCompile(`(?s)^` + expression + `$`).MatchString(got)
 }
 
-// allMatch tells whether each line is as the table has it.
+// allMatch reports whether each line is as the table has it.
 func allMatch(want, got []string) bool {
 	return slices.EqualFunc(want, got, matches)
 }

@@ -84,13 +84,13 @@ func replica(primary *Server, settings []string) (processtest.Program, error) {
 // data is the folder of the server's files in its directory.
 func data(dir string) string { return filepath.Join(dir, "data") }
 
-// responds tells whether a server accepts connections on its socket, which lies in the server's own directory.
+// responds reports whether a server accepts connections on its socket, which lies in the server's own directory.
 func responds(dir string, port int) bool {
 	return reachable(fmt.Sprintf("host=%s port=%d user=%s dbname=postgres sslmode=disable", dir, port, role),
 		time.Second)
 }
 
-// reachable tells whether a database accepts connections.
+// reachable reports whether a database accepts connections.
 func reachable(address string, timeout time.Duration) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()

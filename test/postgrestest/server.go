@@ -67,7 +67,7 @@ func (s *Server) Exec(statement string) {
 	s.Check(execute(s.URL(), statement))
 }
 
-// Migrate gives the server's database the current schema.
+// Migrate returns the server's database the current schema.
 func (s *Server) Migrate() {
 	s.TB.Helper()
 	s.Check(migrate(s.URL()))

@@ -19,9 +19,9 @@ var removeAbandonedOnce sync.Once
 // Dir is a directory in the system's temporary directory that lasts no longer than it is needed. When the process is
 // killed before it calls Remove, the next process that makes a Dir removes this one too.
 //
-// A lock on the directory tells whether its process still lives. The kernel holds the lock for the process and drops it
-// when the process ends, however it ends. A process number in a file could not tell: numbers are used again, and every
-// container counts its own.
+// A lock on the directory reports whether its process still lives. The kernel holds the lock for the process and drops
+// it when the process ends, however it ends. A process number in a file could not tell: numbers are used again, and
+// every container counts its own.
 type Dir struct {
 	Path string
 	lock *os.File

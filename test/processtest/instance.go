@@ -36,7 +36,7 @@ type Program struct {
 	Prepare func(dir string) error
 	// Command is the program that serves the port, with its arguments. It is called before each start.
 	Command func(dir string, port int) (binary string, args []string, err error)
-	// Ready tells whether the server on the port responds. Only the server itself may make it true, and not another
+	// Ready reports whether the server on the port responds. Only the server itself may make it true, and not another
 	// one that happens to have the port.
 	Ready func(dir string, port int) bool
 	// Stop ends the server at once with all its processes; 0 is SIGKILL.

@@ -143,7 +143,7 @@ func (s *HTTP) drip(w http.ResponseWriter, gone <-chan struct{}) {
 // dripEvery is how long a provider that drips waits between two bytes.
 const dripEvery = 50 * time.Millisecond
 
-// end does to a connection what an End says, and tells whether the caller is waited for.
+// end does to a connection what an End says, and reports whether the caller is waited for.
 func end(conn net.Conn, how End) (wait bool) {
 	tcp, _ := conn.(*net.TCPConn)
 	secured, isTLS := conn.(*tls.Conn)

@@ -29,7 +29,7 @@ func caller(t *testing.T, http1 bool) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// call gives the status of a request, or what went wrong.
+// call returns the status of a request, or what went wrong.
 func call(t *testing.T, client *http.Client, url string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)

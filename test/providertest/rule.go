@@ -80,7 +80,7 @@ type Reply struct {
 type Rule struct {
 	// Step that the call is at.
 	Step Step
-	// Target tells whether a call's target fits. Nil fits all.
+	// Target reports whether a call's target fits. Nil fits all.
 	Target func(target string) bool
 	// Over is how many calls a second are passed on to the rules below: it holds for those beyond. 0 is for all.
 	Over int
@@ -108,7 +108,7 @@ type active struct {
 	passed []time.Time // the calls of the last second that were passed on, when Over is given
 }
 
-// holds tells whether a rule is about a call of a target that was met before.
+// holds reports whether a rule is about a call of a target that was met before.
 func (a *active) holds(c Call, m met) bool {
 	switch {
 	case a.Step != c.Step || a.Target != nil && !a.Target(c.Target):
@@ -121,7 +121,7 @@ func (a *active) holds(c Call, m met) bool {
 	return a.Over == 0 || !a.pass(c.At)
 }
 
-// pass tells whether a call is within the rate.
+// pass reports whether a call is within the rate.
 func (a *active) pass(now time.Time) bool {
 	for len(a.passed) > 0 && now.Sub(a.passed[0]) >= time.Second {
 		a.passed = a.passed[1:]

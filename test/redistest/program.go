@@ -51,7 +51,7 @@ func program(under, args []string) processtest.Program {
 // this server, which cannot be said of a port.
 func socket(dir string) string { return filepath.Join(dir, "redis.sock") }
 
-// responds tells whether a Redis on the socket executes commands. One that asks for a password does.
+// responds reports whether a Redis on the socket executes commands. One that asks for a password does.
 func responds(socket string) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

@@ -1,6 +1,6 @@
 // Package slowlog decides, for tests, what a server noted as slow. A server measures a script or a statement by the
 // clock; on a busy machine, most of that time it waited for a processor. So a Log is filled in short spans. For each
-// span the kernel tells how long the server was kept from running, and the Log blames only what that cannot explain.
+// span the kernel reports how long the server was kept from running, and the Log blames only what that cannot explain.
 package slowlog
 
 import (

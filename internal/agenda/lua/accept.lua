@@ -67,7 +67,7 @@ local function optional_fields(n, from, joined)
   return optional
 end
 
--- goes_first tells whether a notification comes before the one that blocks its backlog, or has replaced it.
+-- goes_first reports whether a notification comes before the one that blocks its backlog, or has replaced it.
 local function goes_first(n, backlog, at_place)
   local first = call('ZRANGE', backlog.key, '0', '0', 'WITHSCORES')[2]
   return not first or tonumber(first) > tonumber(at_place)

@@ -177,7 +177,7 @@ end
 
 local function mark_changed(agenda, backlog) agenda.changed[backlog] = true end
 
--- is_quiet tells whether a closed interval blocks a backlog.
+-- is_quiet reports whether a closed interval blocks a backlog.
 local function is_quiet(backlog) return backlog.next > 0 and backlog.rule < 0 end
 
 -- set_of_blocked is the set that a backlog is in which a closed interval blocks, or a rule.
@@ -270,7 +270,7 @@ local function add_to_backlog(agenda, backlog, id, at_place, bypasses, deferred)
   return joined
 end
 
--- was_deferred tells whether a notification has been deferred in the backlog that it is in.
+-- was_deferred reports whether a notification has been deferred in the backlog that it is in.
 local function was_deferred(backlog, joined) return tonumber(joined or 0) < backlog.blocks end
 
 -- note_removal updates the counts after a notification was taken out of the set of a backlog.

@@ -1,5 +1,5 @@
--- awake tells which users have a wake-up that comes in time. It writes nothing, and works also in a partition that has
--- lost its state.
+-- awake reports which users have a wake-up that comes in time. It writes nothing, and works also in a partition that
+-- has lost its state.
 --
 -- KEYS[1]  the partition's prefix
 -- ARGV[…]  users

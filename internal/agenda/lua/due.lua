@@ -12,7 +12,7 @@
 local process, grace, truce = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local now = now_micros()
 
--- refuses tells whether a sweep of a partition refuses; it says why.
+-- refuses reports whether a sweep of a partition refuses; it says why.
 local refuses
 if GUARDED then
   local on = here()

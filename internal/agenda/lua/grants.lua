@@ -69,7 +69,7 @@ local function read_first(agenda, backlog)
   end
 end
 
--- may_end tells whether what settings forbid may be ended in this round. One with the common settings does not know
+-- may_end reports whether what settings forbid may be ended in this round. One with the common settings does not know
 -- whether the user has others: it ends nothing, and has the worker ask with the user's.
 local function may_end(agenda)
   if agenda.common then agenda.unsure = true end
@@ -91,7 +91,7 @@ do
     finish(id, remove_waiting(agenda, id), 'E', 'quiet_hours', retention, slot .. ' ' .. digits(open(backlog.plan, backlog.at)))
   end
 
-  -- is_dropped tells whether the first of a backlog is due in a closed interval that ends it.
+  -- is_dropped reports whether the first of a backlog is due in a closed interval that ends it.
   local function is_dropped(backlog, drops)
     return drops and backlog.at <= now + horizon and open(backlog.plan, backlog.at) > backlog.at
   end
@@ -207,7 +207,7 @@ end
 
 local most_before_expiry, earliest_slot
 do
-  -- holds_all tells whether a rule counts whatever is in a backlog: a cap may count only some channels.
+  -- holds_all reports whether a rule counts whatever is in a backlog: a cap may count only some channels.
   local function holds_all(plan, rule) return not (rule.named and plan.named[rule.named].channels) end
 
   -- window_of returns how long a window of the r-th rule is at least, and how many of them may have begun before the

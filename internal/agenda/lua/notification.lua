@@ -44,7 +44,7 @@ local function newest_key(category, user, collapse_key)
   return partition .. 'h:' .. #collapse_key .. ':' .. collapse_key .. ':' .. category .. ':' .. user
 end
 
--- superseded tells whether a newer notification with the same collapse key was accepted: it waits, or it is
+-- superseded reports whether a newer notification with the same collapse key was accepted: it waits, or it is
 -- remembered. Then the older one must not wait again.
 local function superseded(category, user, id)
   local fields = redis.call('HMGET', partition .. 'n:' .. id, 'k', 'v')

@@ -1,5 +1,5 @@
--- promise tells where notifications of a user stand, and everything that decides when each goes. It writes nothing. What
--- it reads is bounded, however many wait.
+-- promise reports where notifications of a user stand, and everything that decides when each goes. It writes nothing.
+-- What it reads is bounded, however many wait.
 --
 -- KEYS[1]  the partition's prefix
 -- ARGV[1]  user

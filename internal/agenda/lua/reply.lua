@@ -62,8 +62,8 @@ local function save_round()
   if has_given then redis.call('SET', round_key, table.concat(round_lines), 'PX', '60000') end
 end
 
--- is_outdated tells whether a round has the name of the one that is kept, and a lower number. Then its worker has gone
--- on, and would not learn of its grants.
+-- is_outdated reports whether a round has the name of the one that is kept, and a lower number. Then its worker has
+-- gone on, and would not learn of its grants.
 local function is_outdated(round, remembered)
   local name, number = string.match(round, '^(.*)%.(%d+)$')
   local latest_name, latest = string.match(remembered, '^([^\n]*)%.(%d+)\n')

@@ -17,8 +17,8 @@ end
 local n, before = tonumber(ARGV[4]), tonumber(ARGV[5])
 local plan, first = plan_of(7 + n, ARGV[2], ARGV[3]), tonumber(string.match(ARGV[7], '^%d+'))
 local logs, counts = plan, plan.state_log.max > 0 and plan.algorithm ~= ROLLING
--- A log takes admissions in any order, and each of them once. Counters do neither. So their latest token tells how many
--- they have: the same command comes again when its reply was lost.
+-- A log takes admissions in any order, and each of them once. Counters do neither. So their latest token reports how
+-- many they have: the same command comes again when its reply was lost.
 if counts then
   local counted = tonumber(string.match(counting().of(plan).token or '', '^~%d+#(%d+)') or nil)
   if counted == before + n then return 1 end

@@ -1,4 +1,4 @@
--- standing tells where notifications are. It writes nothing, and works also in a partition that has lost its state.
+-- standing reports where notifications are. It writes nothing, and works also in a partition that has lost its state.
 --
 -- KEYS[1]  the partition's prefix
 -- ARGV[…]  per notification: id, category, user

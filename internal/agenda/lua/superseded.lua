@@ -1,4 +1,4 @@
--- superseded tells whether a newer notification with the collapse key of another was accepted. It writes nothing.
+-- superseded reports whether a newer notification with the collapse key of another was accepted. It writes nothing.
 --
 -- KEYS[1]  the partition's prefix
 -- ARGV[1]  the other notification

@@ -73,7 +73,7 @@ local function last_seen(holder)
   return holders[holder] or 0
 end
 
--- is_held tells whether the process that holds a wake-up is alive and may still ask for it. It asks soon after the
+-- is_held reports whether the process that holds a wake-up is alive and may still ask for it. It asks soon after the
 -- moment; when five times the grace has passed, it will not ask any more.
 local function is_held(agenda)
   if not agenda.generation then return false end

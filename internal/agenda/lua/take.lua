@@ -191,8 +191,8 @@ end
 
 local serve
 do
-  -- lacks_settings tells whether something waits in a category whose settings were not sent, because it came after the
-  -- wake-up was pulled. It may be what goes first, so nothing is granted until its settings are known.
+  -- lacks_settings reports whether something waits in a category whose settings were not sent, because it came after
+  -- the wake-up was pulled. It may be what goes first, so nothing is granted until its settings are known.
   local function lacks_settings(agenda, request)
     for category in pairs(agenda.backlogs) do
       if not request.settings[category] then return true end
@@ -263,8 +263,8 @@ local function next_generation()
   return digits(generation)
 end
 
--- may_grant_at_once tells whether the request brought the settings of everything that waits for a user, if the user has
--- no others: the worker knows, and gives back what was granted to one who has.
+-- may_grant_at_once reports whether the request brought the settings of everything that waits for a user, if the user
+-- has no others: the worker knows, and gives back what was granted to one who has.
 local function may_grant_at_once(agenda)
   if capacity == 0 or agenda.personal or agenda.has_later or next(common) == nil then return false end
   for category in pairs(agenda.backlogs) do

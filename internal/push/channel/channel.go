@@ -73,7 +73,7 @@ func (d Descriptor) MostContent() int { return cmp.Or(d.MaxContent, notification
 type Surroundings struct {
 	// Public is the descriptor's Public, as a dispatcher published it.
 	Public string
-	// CheckURL tells whether a target that comes from input may be called.
+	// CheckURL reports whether a target that comes from input may be called.
 	CheckURL func(string) error
 }
 

@@ -41,7 +41,7 @@ func classify(failed *gomail.SendError) *push.Error {
 var noMailbox = regexp.MustCompile(`(?i)\b(no such|unknown|invalid) (user|recipient|mailbox|address)\b|` +
 	`\b(user|recipient|mailbox|address) (is )?(unknown|not found|does not exist|doesn't exist)\b`)
 
-// Gone tells whether a mail that came back went to an address that does not exist any more. status is that of the
+// Gone reports whether a mail that came back went to an address that does not exist any more. status is that of the
 // report, such as 5.1.1, and diagnostic what the server said. It reads both as if the server had said so at once.
 func Gone(status, diagnostic string) bool {
 	if !strings.HasPrefix(status, "5.") {
@@ -111,7 +111,7 @@ func classifyOpening(ctx context.Context, err error, secrets ...string) *push.Er
 	return classifyConnection(ctx, err, false)
 }
 
-// isBroken tells whether the connection ended, or took too long, while the server was to reply: that is no refusal.
+// isBroken reports whether the connection ended, or took too long, while the server was to reply: that is no refusal.
 func isBroken(err error) bool {
 	var broken net.Error
 	return errors.As(err, &broken) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)

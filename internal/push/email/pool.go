@@ -105,8 +105,9 @@ func (p *pool) send(ctx context.Context, message *gomail.Msg, n *notification.No
 	}
 }
 
-// hadEnded tells whether a kept connection turned out to have ended when the next message began on it. Servers say 421
-// as they hang up or, like those of Amazon and Google, 451. What they say of the sender they say again on a new one.
+// hadEnded reports whether a kept connection turned out to have ended when the next message began on it. Servers say
+// 421 as they hang up or, like those of Amazon and Google, 451. What they say of the sender they say again on a new
+// one.
 func hadEnded(failed *gomail.SendError) bool {
 	code := failed.ErrorCode()
 	return failed.Reason == gomail.ErrConnCheck ||

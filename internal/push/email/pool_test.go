@@ -202,7 +202,7 @@ func TestConnectionsOfABurstAreKeptForAMoment(t *testing.T) {
 	})
 }
 
-// Of connections that have ended, one is tried: a new one tells what the server thinks.
+// Of connections that have ended, one is tried: a new one reports what the server thinks.
 func TestOneKeptConnectionIsTried(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

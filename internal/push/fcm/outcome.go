@@ -71,7 +71,7 @@ func exhausted(concerns push.Scope) string {
 	return "project"
 }
 
-// ofDevice tells whether the quota that is used up is the device's.
+// ofDevice reports whether the quota that is used up is the device's.
 func (r *reply) ofDevice() bool {
 	for _, d := range r.Error.Details {
 		for _, v := range d.Violations {
@@ -98,7 +98,7 @@ func (r *reply) code() string {
 // notAToken is what the service says of a target that it cannot read. Often it adds no detail.
 const notAToken = "not a valid FCM registration token" //nolint:gosec // no credential
 
-// badToken tells whether the service refused the target.
+// badToken reports whether the service refused the target.
 func (r *reply) badToken() bool {
 	if strings.Contains(r.Error.Message, notAToken) {
 		return true

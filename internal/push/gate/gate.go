@@ -34,7 +34,7 @@ const (
 // Config of a Gate.
 type Config struct {
 	Channel notification.Channel
-	// Host tells which of the channel's hosts a target is on. Defaults to one host for all.
+	// Host reports which of the channel's hosts a target is on. Defaults to one host for all.
 	Host func(to string) string
 	// InFlight is how many calls may be under way per host. Defaults to 128.
 	InFlight int
@@ -46,7 +46,7 @@ type Config struct {
 	PerTarget []throttle.Rule
 	// Limiter holds the budgets. It also decides which process may try a host whose breaker is open.
 	Limiter throttle.Limiter
-	// EndsAt tells whether a notification of a category ends as failed at a status that would be tried again. Defaults
+	// EndsAt reports whether a notification of a category ends as failed at a status that would be tried again. Defaults
 	// to never.
 	EndsAt func(category string, channel notification.Channel, status int) bool
 	// Pause is how long a host is not called after it refused the credentials, or throttled everybody without saying
@@ -81,7 +81,7 @@ func New(sender push.Sender, cfg Config) *Gate {
 }
 
 // Renew tells the gate that the sender has another credential. What was refused with the one before says nothing of it:
-// no host stays paused because of that. It tells whether one was.
+// no host stays paused because of that. It reports whether one was.
 func (g *Gate) Renew(budgetKey string) (resumed bool) {
 	g.budgetKey.Store(&budgetKey)
 	for _, h := range g.hosts.list() {
@@ -183,7 +183,7 @@ func (g *Gate) end(category string, failure *push.Error) *push.Error {
 // busyWait is the shortest wait of a delivery whose host has as many calls in flight as it may.
 const busyWait = 500 * time.Millisecond
 
-// mayTry tells whether the breaker lets a call to the host pass. While the breaker is half-open, one process may call
+// mayTry reports whether the breaker lets a call to the host pass. While the breaker is half-open, one process may call
 // the host once a second, to see whether it is back.
 func (g *Gate) mayTry(ctx context.Context, h *host) bool {
 	switch h.breaker.State() {

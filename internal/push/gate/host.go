@@ -140,7 +140,7 @@ func (h *host) enter(ctx context.Context, deadline *push.Deadline) (leave func(o
 	}, 0
 }
 
-// known tells whether the host responds, as far as anybody knows.
+// known reports whether the host responds, as far as anybody knows.
 func (h *host) known() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -192,8 +192,8 @@ func (h *host) tried(o outcome) {
 	h.pause.tried(time.Now(), o)
 }
 
-// renew forgets what was said of a credential that is in force no more, and tells whether the host was paused for it. A
-// pause that the provider asked for stays.
+// renew forgets what was said of a credential that is in force no more, and reports whether the host was paused for it.
+// A pause that the provider asked for stays.
 func (h *host) renew() (resumed bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -205,14 +205,14 @@ func (h *host) renew() (resumed bool) {
 	return true
 }
 
-// outdated tells whether a call that began then was refused with a credential that has been replaced since.
+// outdated reports whether a call that began then was refused with a credential that has been replaced since.
 func (h *host) outdated(began time.Time, failure *push.Error) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return failure != nil && failure.Class == push.CredentialsRefused && began.Before(h.renewed)
 }
 
-// tell tells whether the log may tell of refused credentials again. h.mu is held.
+// tell reports whether the log may tell of refused credentials again. h.mu is held.
 func (h *host) tell(now time.Time, every time.Duration) bool {
 	if now.Sub(h.told) < every {
 		return false

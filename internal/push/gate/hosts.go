@@ -40,7 +40,7 @@ func newHosts(cfg Config) *hosts {
 	return &hosts{cfg: cfg, strangers: newRoom(places, places), all: map[string]*host{}}
 }
 
-// of gives the host with a name.
+// of returns the host with a name.
 func (all *hosts) of(name string) *host {
 	now := time.Now()
 	all.mu.Lock()
@@ -106,7 +106,7 @@ func (all *hosts) newHost(name string) *host {
 	return h
 }
 
-// list gives the hosts that are remembered.
+// list returns the hosts that are remembered.
 func (all *hosts) list() []*host {
 	all.mu.Lock()
 	defer all.mu.Unlock()

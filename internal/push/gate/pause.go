@@ -51,7 +51,7 @@ func (p *pause) tried(now time.Time, o outcome) {
 	}
 }
 
-// end ends the pause because of a response to a call that began then, and tells whether there was one. Any response
+// end ends the pause because of a response to a call that began then, and reports whether there was one. Any response
 // ends it if its call began after the pause did; one that was under way already must be a delivery, and the provider
 // must not have named the time.
 func (p *pause) end(began time.Time, delivered bool) bool {

@@ -53,7 +53,7 @@ func NewGuarded(cfg GuardedConfig) (*Guarded, error) {
 	}, nil
 }
 
-// CheckURL tells whether a target may be called, as far as that shows without looking up its address.
+// CheckURL reports whether a target may be called, as far as that shows without looking up its address.
 func (g *Guarded) CheckURL(to string) error { return g.dialer.CheckURL(to) }
 
 // Close ends all connections, and with them the calls in flight. Later calls fail.

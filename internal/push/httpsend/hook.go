@@ -43,7 +43,7 @@ func NewHook(cfg HookConfig) (*Hook, error) {
 	return &Hook{guarded: guarded}, nil
 }
 
-// CheckURL tells whether a target may be called, as far as that shows without looking up its address.
+// CheckURL reports whether a target may be called, as far as that shows without looking up its address.
 func (h *Hook) CheckURL(target string) error { return h.guarded.CheckURL(target) }
 
 // Close ends all connections, and with them the calls in flight. Later calls fail.

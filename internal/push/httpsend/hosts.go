@@ -17,7 +17,7 @@ func ReadHosts(text string) Hosts {
 // String writes the hosts for people.
 func (h Hosts) String() string { return strings.Join(h, ", ") }
 
-// Valid tells whether each is a name, or a * and a name of two parts at least: nobody owns a whole top-level domain.
+// Valid reports whether each is a name, or a * and a name of two parts at least: nobody owns a whole top-level domain.
 func (h Hosts) Valid() bool {
 	for _, host := range h {
 		name, below := strings.CutPrefix(host, "*.")
@@ -29,7 +29,7 @@ func (h Hosts) Valid() bool {
 	return true
 }
 
-// Has tells whether a URL is at one of the hosts.
+// Has reports whether a URL is at one of the hosts.
 func (h Hosts) Has(u *url.URL) bool {
 	name := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
 	for _, host := range h {

@@ -82,7 +82,7 @@ func (t *Trace) Classify(err error) *push.Error {
 	return failure
 }
 
-// isForbidden tells whether the guarded dialer refused the address.
+// isForbidden reports whether the guarded dialer refused the address.
 func isForbidden(err error) bool {
 	_, forbidden := errors.AsType[*egress.ForbiddenError](err)
 	return forbidden

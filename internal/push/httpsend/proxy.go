@@ -33,7 +33,7 @@ type ProxyConfig struct {
 	Timeout time.Duration
 }
 
-// CheckProxy tells whether a text is a proxy's URL, or empty. It never shows the text, which may hold a password.
+// CheckProxy reports whether a text is a proxy's URL, or empty. It never shows the text, which may hold a password.
 func CheckProxy(text string) error {
 	if text == "" {
 		return nil

@@ -73,7 +73,7 @@ func (s *Sender) Send(ctx context.Context, m push.Message) error {
 	})
 }
 
-// request makes the request, and tells whether it goes to the configured server. It publishes JSON at the server's
+// request makes the request, and reports whether it goes to the configured server. It publishes JSON at the server's
 // root.
 func (s *Sender) request(ctx context.Context, m push.Message) (_ *http.Request, own bool, err error) {
 	// A target may have been accepted under another configuration, or without a check. It must not be retried for ever.

@@ -9,8 +9,8 @@ import (
 // maxTopic is how many characters a topic's name may have.
 const maxTopic = 64
 
-// Checker checks notifications for ntfy. Server is the server for topics without a URL. CheckURL tells whether another
-// server may be called.
+// Checker checks notifications for ntfy. Server is the server for topics without a URL. CheckURL reports whether
+// another server may be called.
 type Checker struct {
 	Server   string
 	CheckURL func(string) error
@@ -45,7 +45,7 @@ func (c Checker) topic(to string) (topic, error) {
 	return t, c.CheckURL(t.server)
 }
 
-// isTopic tells whether a text can be the name of a topic.
+// isTopic reports whether a text can be the name of a topic.
 func isTopic(name string) bool {
 	return name != "" && len(name) <= maxTopic &&
 		strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-") == ""

@@ -129,7 +129,7 @@ func (p *Provider) received() []Call {
 	return slices.Clone(p.calls)
 }
 
-// await waits until there were n calls, for as long as patience allows, and tells whether there were.
+// await waits until there were n calls, for as long as patience allows, and reports whether there were.
 func (p *Provider) await(n int, patience time.Duration) bool {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()

@@ -65,7 +65,7 @@ type Features struct {
 	Patience time.Duration
 }
 
-// can tells whether a call may end in this way.
+// can reports whether a call may end in this way.
 func (f Features) can(kind Kind) bool { return slices.Contains(f.Kinds, kind) }
 
 // maxContent is the longest content that is delivered, in bytes.

@@ -40,7 +40,7 @@ func (r *recorder) end() {
 	}
 }
 
-// fails runs a case and tells whether it fails.
+// fails runs a case and reports whether it fails.
 func fails(tb testing.TB, run func(tb testing.TB)) bool {
 	tb.Helper()
 	r := &recorder{TB: tb}

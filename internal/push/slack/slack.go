@@ -39,7 +39,7 @@ func (s *Sender) Close() error { return s.hook.Close() }
 // Send implements [push.Sender].
 func (s *Sender) Send(ctx context.Context, m push.Message) error { return s.hook.Send(ctx, m) }
 
-// Checker checks notifications for Slack. Hosts are where webhooks may be. CheckURL tells whether a target may be
+// Checker checks notifications for Slack. Hosts are where webhooks may be. CheckURL reports whether a target may be
 // called.
 type Checker struct {
 	Hosts    httpsend.Hosts
@@ -60,11 +60,11 @@ func (c Checker) CheckTarget(to string) error {
 	return c.CheckURL(to)
 }
 
-// isSlack tells whether a URL is at Slack itself. Elsewhere webhooks have other paths.
+// isSlack reports whether a URL is at Slack itself. Elsewhere webhooks have other paths.
 func isSlack(u *url.URL) bool { return httpsend.Hosts{"hooks.slack.com", "hooks.slack-gov.com"}.Has(u) }
 
-// isWebhook tells whether a path is an incoming webhook's. Slack's workflows and slash commands have other URLs at the
-// same host, and take other messages.
+// isWebhook reports whether a path is an incoming webhook's. Slack's workflows and slash commands have other URLs at
+// the same host, and take other messages.
 func isWebhook(path string) bool {
 	parts := strings.Split(path, "/")
 	if len(parts) != 5 || parts[1] != "services" {

@@ -82,7 +82,7 @@ func (s Settings) Check() error {
 	return errors.Join(faults...)
 }
 
-// isBase tells whether a text is a base URL.
+// isBase reports whether a text is a base URL.
 func isBase(text string) bool {
 	u, err := url.Parse(text)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.User == nil &&

@@ -15,7 +15,7 @@ var (
 	sid       = regexp.MustCompile(`\A[A-Za-z0-9]{2,64}\z`) // other gateways have others than Twilio
 )
 
-// isSender tells whether a text may be a sender. A name has a letter, or nobody could tell it from a number.
+// isSender reports whether a text may be a sender. A name has a letter, or nobody could tell it from a number.
 func isSender(from string) bool {
 	isName := name.MatchString(from) && strings.Trim(from, "0123456789 ") != ""
 	return number.MatchString(from) || shortCode.MatchString(from) || isName || service.MatchString(from)

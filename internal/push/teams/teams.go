@@ -41,7 +41,7 @@ func (s *Sender) Close() error { return s.hook.Close() }
 // Send implements [push.Sender].
 func (s *Sender) Send(ctx context.Context, m push.Message) error { return s.hook.Send(ctx, m) }
 
-// Checker checks notifications for Teams. Hosts are where webhooks may be. CheckURL tells whether a target may be
+// Checker checks notifications for Teams. Hosts are where webhooks may be. CheckURL reports whether a target may be
 // called.
 type Checker struct {
 	Hosts    httpsend.Hosts
@@ -63,7 +63,7 @@ func (c Checker) CheckTarget(to string) error {
 	return c.CheckURL(to)
 }
 
-// isWorkflow tells whether a URL is at Microsoft's service for workflows.
+// isWorkflow reports whether a URL is at Microsoft's service for workflows.
 func isWorkflow(u *url.URL) bool {
 	return httpsend.Hosts{"*.logic.azure.com", "*.powerplatform.com", "*.powerautomate.com"}.Has(u)
 }
@@ -74,7 +74,7 @@ func (Checker) CheckContent(n *notification.Notification) error {
 	return err
 }
 
-// told is how a connector tells what Teams responded to it. Its own status is 200 all the same.
+// told is how a connector reports what Teams responded to it. Its own status is 200 all the same.
 var told = regexp.MustCompile(`Microsoft Teams endpoint returned HTTP error ([45]\d\d)\b`)
 
 // classify says what a response means; nil is delivered.

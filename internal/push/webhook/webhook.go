@@ -40,7 +40,7 @@ type Config struct {
 	httpsend.GuardedConfig
 }
 
-// Checker checks notifications for webhooks. CheckURL tells whether a target may be called.
+// Checker checks notifications for webhooks. CheckURL reports whether a target may be called.
 type Checker struct{ CheckURL func(string) error }
 
 // Sender delivers webhooks.

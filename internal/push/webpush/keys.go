@@ -32,7 +32,8 @@ func GenerateKeys() (KeyPair, error) {
 	return KeyPair{Private: base64.RawURLEncoding.EncodeToString(private), Public: public}, err
 }
 
-// PublicKey gives the public key that belongs to a private one. It fails when that is not valid, and does not show it.
+// PublicKey returns the public key that belongs to a private one. It fails when that is not valid, and does not show
+// it.
 func PublicKey(private string) (string, error) {
 	key, err := parseKey(private)
 	if err != nil {

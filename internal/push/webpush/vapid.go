@@ -85,7 +85,7 @@ func checkSubject(subject string) error {
 // reserved are the top-level domains that are not in the public DNS.
 var reserved = []string{"localhost", "local", "internal", "test", "invalid", "localdomain", "lan", "home", "corp"}
 
-// isPublicName tells whether a host may be in the public DNS.
+// isPublicName reports whether a host may be in the public DNS.
 func isPublicName(host string) bool {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	if _, err := netip.ParseAddr(host); err == nil {

@@ -37,7 +37,7 @@ type Config struct {
 	httpsend.GuardedConfig
 }
 
-// Checker checks notifications for browsers. CheckURL tells whether an endpoint may be called.
+// Checker checks notifications for browsers. CheckURL reports whether an endpoint may be called.
 type Checker struct{ CheckURL func(string) error }
 
 // Sender delivers over Web Push.

@@ -48,7 +48,7 @@ func apart[Request, Result any](
 	return batch.Divide(requests, func(part []Request) ([]Result, error) { return run(ctx, part) }, valueRefused)
 }
 
-// valueRefused tells whether Postgres refused a statement for a value in it: a text that is none in its encoding, a
+// valueRefused reports whether Postgres refused a statement for a value in it: a text that is none in its encoding, a
 // number out of range (class 22), a row that a constraint forbids (23), something too long or too deep (54). Postgres
 // has rolled it back then. No error of the connection, of the server's state or of time is one: it would be the same
 // for each row, and what became of the statement may be unknown.

@@ -65,7 +65,7 @@ func FindPooler(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// RefusedByPooler tells whether a pooler refused a connection because of settings that Postgres itself knows.
+// RefusedByPooler reports whether a pooler refused a connection because of settings that Postgres itself knows.
 func RefusedByPooler(err error) bool {
 	refused, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && strings.Contains(refused.Message, "unsupported startup parameter")

@@ -40,8 +40,8 @@ var errIDTaken = errors.New("an id is taken")
 // uniqueViolation is the code of Postgres's error for a key that is taken.
 const uniqueViolation = "23505"
 
-// copies tells whether a batch is worth the two round trips more that copying it takes, and whether its ids are new, as
-// far as their form tells. Ids that a producer chose come twice when it repeats a batch.
+// copies reports whether a batch is worth the two round trips more that copying it takes, and whether its ids are new,
+// as far as their form tells. Ids that a producer chose come twice when it repeats a batch.
 func (r *Store) copies(batch []*notification.Notification) bool {
 	return len(batch) >= r.cfg.CopyLeast &&
 		!slices.ContainsFunc(batch, func(n *notification.Notification) bool { return !r.cfg.MadeHere(n.ID) })
@@ -97,7 +97,7 @@ func rowMoment(begun time.Time, i int) time.Time {
 // optOuts is what a user has opted out of.
 type optOuts struct{ categories, channels []string }
 
-// declines tells whether the user has opted out of a notification.
+// declines reports whether the user has opted out of a notification.
 func (o optOuts) declines(n *notification.Notification) bool {
 	return slices.Contains(o.categories, n.Category) || slices.Contains(o.channels, string(n.Channel))
 }

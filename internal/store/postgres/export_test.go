@@ -31,5 +31,5 @@ func (l *Relay) Differences(ctx context.Context) ([]Difference, error) {
 	return all, err
 }
 
-// Calm tells whether a round would find nothing to do.
+// Calm reports whether a round would find nothing to do.
 func (l *Relay) Calm(ctx context.Context) bool { return l.calm(ctx) }

@@ -104,7 +104,7 @@ func (r *Store) importNotifications(ctx context.Context, tx pgx.Tx, b *transfer.
 	return importAdmissions(ctx, tx, &transfer.Batch{Admissions: r.lastAdmissions(b.Notifications)})
 }
 
-// lastAdmissions gives the last admission of each notification whose category is throttled by counters, because
+// lastAdmissions returns the last admission of each notification whose category is throttled by counters, because
 // counters hold no moments. The admissions of the other categories are in their logs.
 func (r *Store) lastAdmissions(notifications []transfer.Notification) []transfer.Admission {
 	var admissions []transfer.Admission
@@ -164,7 +164,7 @@ func importPreferences(ctx context.Context, tx pgx.Tx, b *transfer.Batch) error 
 	return err
 }
 
-// HasEpochs tells whether any partition was ever built from the database.
+// HasEpochs reports whether any partition was ever built from the database.
 func (r *Store) HasEpochs(ctx context.Context) (bool, error) {
 	var has bool
 	if err := r.db.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pacer.partitions)").Scan(&has); err != nil {
@@ -173,7 +173,7 @@ func (r *Store) HasEpochs(ctx context.Context) (bool, error) {
 	return has, nil
 }
 
-// notificationsOf gives the notifications without what happened to them.
+// notificationsOf returns the notifications without what happened to them.
 func notificationsOf(all []transfer.Notification) []*notification.Notification {
 	plain := make([]*notification.Notification, len(all))
 	for i := range all {

@@ -12,8 +12,9 @@ import (
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
-// nameCategories gives the admissions that stand in the logs of caps a category of the policy, for the case that Redis
-// has forgotten their notifications. The same admission in the log of its category has come before, and counts instead.
+// nameCategories returns the admissions that stand in the logs of caps a category of the policy, for the case that
+// Redis has forgotten their notifications. The same admission in the log of its category has come before, and counts
+// instead.
 func (r *Store) nameCategories(admissions []transfer.Admission, categories []string) {
 	now := throttle.MicrosOf(time.Now())
 	for i := range admissions {

@@ -196,8 +196,8 @@ func collectFound(rows pgx.Rows, limit, budget int) (*notification.Found, error)
 	return page, nil
 }
 
-// statusesOf gives the statuses in the database of notifications that have one of the given statuses; those of all when
-// none is given.
+// statusesOf returns the statuses in the database of notifications that have one of the given statuses; those of all
+// when none is given.
 func statusesOf(statuses []notification.Status) []string {
 	if len(statuses) == 0 {
 		statuses = notification.Statuses()

@@ -21,7 +21,7 @@ import (
 
 // Pages of a million rows, 5,000 of them failed and 100,000 scheduled, for each kind of filter: the first 20, and those
 // in the middle and at the end. The test asserts how many rows and pages of the database one reads, which no busy
-// machine changes, and tells how long the median and the slowest took.
+// machine changes, and reports how long the median and the slowest took.
 func TestListOfAMillion(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, redistest.Client(t))

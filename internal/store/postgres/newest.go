@@ -9,10 +9,10 @@ import (
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
-// newerSQL tells whether a newer notification with the collapse key of one was accepted.
+// newerSQL reports whether a newer notification with the collapse key of one was accepted.
 const newerSQL = "SELECT " + supersededSQL + " FROM pacer.notifications n WHERE n.id = $1"
 
-// Superseded tells whether a newer notification with the user, category and collapse key of n was accepted, whatever
+// Superseded reports whether a newer notification with the user, category and collapse key of n was accepted, whatever
 // became of it, unless it has been purged.
 func (r *Store) Superseded(ctx context.Context, n *notification.Notification) (bool, error) {
 	var newer bool

@@ -127,7 +127,7 @@ func (n *Node) look(ctx context.Context) error {
 }
 
 // endBackend ends the server's side of the connection that had the lock: after a cut in the network it may be there for
-// a while yet, and keeps the lock from its own process. It tells whether it was there.
+// a while yet, and keeps the lock from its own process. It reports whether it was there.
 func (n *Node) endBackend(ctx context.Context) (there bool, err error) {
 	err = n.pool.QueryRow(ctx, "SELECT count(pg_terminate_backend(pid)) > 0 FROM pg_stat_activity WHERE pid = $1 "+
 		"AND backend_start = $2", n.backend.pid, n.backend.since).Scan(&there)

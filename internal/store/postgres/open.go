@@ -76,7 +76,7 @@ func openPool(ctx context.Context, config *pgxpool.Config, address string,
 	return pool, nil
 }
 
-// ThroughPooler tells whether a pool was made for a pooler.
+// ThroughPooler reports whether a pool was made for a pooler.
 func ThroughPooler(pool *pgxpool.Pool) bool {
 	return pool.Config().ConnConfig.DefaultQueryExecMode != pgx.QueryExecModeCacheStatement
 }
@@ -94,7 +94,7 @@ func withoutPassword(err error, address string) string {
 	return strings.ReplaceAll(text, address, "the address")
 }
 
-// oneLine gives the last line of an error. The driver writes one line for every address that it tried.
+// oneLine returns the last line of an error. The driver writes one line for every address that it tried.
 func oneLine(err error) string {
 	lines := strings.Split(strings.TrimSpace(err.Error()), "\n")
 	return strings.TrimSpace(lines[len(lines)-1])

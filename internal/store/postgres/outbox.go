@@ -251,7 +251,7 @@ func (l *Relay) place(ctx context.Context, tx querier, batch []outboxed, away *p
 	return done, nil
 }
 
-// endedOf gives the ids of those that had ended when they were read.
+// endedOf returns the ids of those that had ended when they were read.
 func endedOf(batch []outboxed) []string {
 	ids := []string{}
 	for i := range batch {
@@ -262,7 +262,7 @@ func endedOf(batch []outboxed) []string {
 	return ids
 }
 
-// removed removes a notification that has ended from its agenda, and tells whether it is not there.
+// removed removes a notification that has ended from its agenda, and reports whether it is not there.
 func (l *Relay) removed(ctx context.Context, o *outboxed, away *partitionsAway) bool {
 	partition := l.store.agendas.PartitionOf(o.UserID)
 	if away.has(partition) {

@@ -161,7 +161,7 @@ func (p *placer) putIntoBacklogs(ctx context.Context, w *placing) bool {
 	return all
 }
 
-// leave leaves notifications in the outbox, and tells whether it could.
+// leave leaves notifications in the outbox, and reports whether it could.
 func (p *placer) leave(ctx context.Context, entries []agenda.Entry) bool {
 	ids := make([]string, len(entries))
 	for i, e := range entries {
@@ -185,7 +185,7 @@ func entryOf(n *notification.Notification) agenda.Entry {
 	}
 }
 
-// rows gives the keys of the statement's rows in pacer.unplaced: the smallest id. A statement of more ids than a row
+// rows returns the keys of the statement's rows in pacer.unplaced: the smallest id. A statement of more ids than a row
 // holds wrote several rows, each named by one of the ids; then rows gives all of them.
 func (s *statement) rows() []string {
 	if len(s.ids) > unplacedRow {
@@ -251,7 +251,7 @@ func (p *placer) end(partition int) {
 	l.moved = time.Now()
 }
 
-// stalled tells whether placings of a partition are under way, and none has begun or ended for Config.PlacePatience.
+// stalled reports whether placings of a partition are under way, and none has begun or ended for Config.PlacePatience.
 func (p *placer) stalled(partition int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

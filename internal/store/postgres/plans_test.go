@@ -177,7 +177,7 @@ type plan struct {
 	SharedReads int `json:"Shared Read Blocks"`
 }
 
-// reads tells whether a plan reads a table. An arm that the arguments rule out does not.
+// reads reports whether a plan reads a table. An arm that the arguments rule out does not.
 func (p plan) reads() bool {
 	return p.RelationName != "" || slices.ContainsFunc(p.Plans, plan.reads)
 }
@@ -214,7 +214,7 @@ func planFaults(s postgrestest.Statement, root plan) []string {
 	return faults
 }
 
-// explain gives the plan of a prepared statement for arguments of its types.
+// explain returns the plan of a prepared statement for arguments of its types.
 func explain(t *testing.T, conn *pgx.Conn, name, sql string) plan {
 	t.Helper()
 	name = "statement_" + strings.ReplaceAll(name, " ", "_")

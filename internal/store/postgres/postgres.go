@@ -52,7 +52,7 @@ type Config struct {
 	// CopyLeast is from how many notifications on a batch with ids that pacer made is copied instead of inserted.
 	// Defaults to 100.
 	CopyLeast int
-	// MadeHere tells whether an id has the form of those that pacer makes. Defaults to [intake.MadeHere].
+	// MadeHere reports whether an id has the form of those that pacer makes. Defaults to [intake.MadeHere].
 	MadeHere func(id string) bool
 	// StatementTimeout bounds every other statement, and the attempts to return a grant that is not used. Defaults to
 	// 5 s.

@@ -83,7 +83,7 @@ func (l *Relay) Round(ctx context.Context) error {
 	return errors.Join(err, l.takeUnplaced(ctx), l.emptyOutbox(ctx), l.writeEnds(ctx), l.keepTotals(ctx), l.purge(ctx))
 }
 
-// calmSQL gives the epochs of the partitions, and tells whether a step of a round would find something: what was not
+// calmSQL gives the epochs of the partitions, and reports whether a step of a round would find something: what was not
 // placed for $1, what waits in the outbox, two tallies to fold, and, if $2, what others accepted. Each is the first in
 // the order of an index, because EXISTS alone may read a table.
 const calmSQL = `
@@ -94,7 +94,8 @@ SELECT coalesce(array_agg(partition), '{}'), coalesce(array_agg(epoch), '{}'),
 	OR $2 AND (SELECT id FROM pacer.accepted_elsewhere ORDER BY id LIMIT 1) IS NOT NULL
 FROM pacer.partitions`
 
-// calm tells whether no step of a round would find anything. What goes wrong here is left to the steps, which name it.
+// calm reports whether no step of a round would find anything. What goes wrong here is left to the steps, which name
+// it.
 func (l *Relay) calm(ctx context.Context) bool {
 	seen, err := l.store.agendas.Glance(ctx)
 	if err != nil || seen.Ends {

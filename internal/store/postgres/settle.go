@@ -65,7 +65,7 @@ type settleResult struct {
 	status  string
 }
 
-// statusOf gives the status in the database that a disposition leads to.
+// statusOf returns the status in the database that a disposition leads to.
 func statusOf(d dispatch.Disposition) string {
 	switch d {
 	case dispatch.Delivered:
@@ -224,7 +224,7 @@ func (r *Store) findSettled(ctx context.Context, requests []settleRequest, resul
 	return err
 }
 
-// ledTo tells whether settleSQL wrote this status and reason for the request. After the lease something else may have
+// ledTo reports whether settleSQL wrote this status and reason for the request. After the lease something else may have
 // ended the notification under the same claim.
 func (x settleRequest) ledTo(status, reason string) bool {
 	if x.Disposition == dispatch.Retry && status == string(notification.StatusExpired) {

@@ -67,7 +67,8 @@ func (r *Store) listed(ctx context.Context, f *notification.Filter, s *agenda.St
 	return view, nil
 }
 
-// mayMatch tells whether a filter may select a notification of which it is not known yet where it waits, and for what.
+// mayMatch reports whether a filter may select a notification of which it is not known yet where it waits, and for
+// what.
 func mayMatch(f *notification.Filter, view *notification.View) bool {
 	loose := *f
 	if !view.Status.Ended() {
@@ -79,9 +80,9 @@ func mayMatch(f *notification.Filter, view *notification.View) bool {
 	return loose.Matches(view)
 }
 
-// scan gives the notifications of a page to take, which tells whether it took one, and returns the next page's cursor.
-// The cursor says where a step of the scan began and, when the page is full within a step, after which id to go on: the
-// step comes again, in the order of the ids.
+// scan gives the notifications of a page to take, which reports whether it took one, and returns the next page's
+// cursor. The cursor says where a step of the scan began and, when the page is full within a step, after which id to go
+// on: the step comes again, in the order of the ids.
 func (r *Store) scan(ctx context.Context, f *notification.Filter, take func(*agenda.State) (bool, error),
 ) (cursor string, err error) {
 	at, after, err := parseCursor(f.Cursor)

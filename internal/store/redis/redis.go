@@ -21,7 +21,7 @@ import (
 
 // Store keeps notifications on Redis.
 type Store struct {
-	// OptedOut tells whether a user does not want notifications of a category over a channel; it is asked of every
+	// OptedOut reports whether a user does not want notifications of a category over a channel; it is asked of every
 	// grant. Defaults to never.
 	OptedOut func(userID, category string, channel notification.Channel) bool
 
@@ -122,7 +122,7 @@ func (r *Store) CancelBecause(ctx context.Context, id, reason string) error {
 	return r.agendas.CancelIn(ctx, partition, id, reason)
 }
 
-// Superseded tells whether a newer notification with the user, category and collapse key of n was accepted.
+// Superseded reports whether a newer notification with the user, category and collapse key of n was accepted.
 func (r *Store) Superseded(ctx context.Context, n *notification.Notification) (bool, error) {
 	return r.agendas.Superseded(ctx, n)
 }

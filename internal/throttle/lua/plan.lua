@@ -28,7 +28,7 @@ local KIND_LIMIT, KIND_GAP, KIND_CAP, KIND_DORMANT = 0, 1, 2, 4
 -- set back.
 local FAR_AHEAD = 10000000
 
--- counts_in tells whether an admission of the plan counts in one of its named caps, see CountsOn in Go.
+-- counts_in reports whether an admission of the plan counts in one of its named caps, see CountsOn in Go.
 local function counts_in(plan, cap)
   local channel = plan.channel
   if not cap.channels or not channel then return true end

@@ -43,7 +43,7 @@ local function refund_log(key, token)
   return true
 end
 
--- refund takes back an admission that surely had no effect, and tells whether one was taken out. A log knows its
+-- refund takes back an admission that surely had no effect, and reports whether one was taken out. A log knows its
 -- entries by their tokens. Counters do not: they rely on the caller that this one was made at `at`, and is refunded
 -- once.
 local function refund(plan, at, token)

@@ -26,7 +26,7 @@ func (r *recorder) Fail()                 { r.failed.Store(true) }
 func (r *recorder) Failed() bool          { return r.failed.Load() }
 func (r *recorder) FailNow()              { r.failed.Store(true); runtime.Goexit() }
 
-// fails runs a case and tells whether it fails.
+// fails runs a case and reports whether it fails.
 func fails(tb testing.TB, run func(tb testing.TB)) bool {
 	tb.Helper()
 	r := &recorder{TB: tb}

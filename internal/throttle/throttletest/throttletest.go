@@ -42,7 +42,7 @@ type Features struct {
 	RelativeExpiry bool
 }
 
-// exact tells whether no window of any position holds more than Max, and whether every admission is remembered by its
+// exact reports whether no window of any position holds more than Max, and whether every admission is remembered by its
 // token. Both hold for a log, neither for counters.
 func (f Features) exact() bool { return f.Algorithm.KeepsLog() }
 

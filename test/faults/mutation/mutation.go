@@ -56,7 +56,7 @@ func Hooks() app.Hooks {
 	}
 }
 
-// without tells whether a protection is to be taken away.
+// without reports whether a protection is to be taken away.
 func without(name string) bool {
 	return slices.Contains(strings.Split(os.Getenv("FAULTS_MUTATIONS"), ","), name)
 }

@@ -1,4 +1,4 @@
--- peek tells what a plan would allow now, and how far each rule is used. It writes nothing.
+-- peek reports what a plan would allow now, and how far each rule is used. It writes nothing.
 --
 -- KEYS[1]  state of the plan
 -- KEYS[2]  log of the user's cap

@@ -13,7 +13,7 @@ local plan = read_plan(3, KEYS[1], KEYS[2])
 for n, cap in ipairs(plan.named) do cap.key = KEYS[2 + n] end
 local token, at = ARGV[1], tonumber(ARGV[2])
 
--- in_a_cap tells whether the log of some cap knows the token.
+-- in_a_cap reports whether the log of some cap knows the token.
 local function in_a_cap()
   if plan.cap_log.max > 0 and redis.call('ZSCORE', plan.cap, token) then return true end
   for _, cap in ipairs(plan.named) do

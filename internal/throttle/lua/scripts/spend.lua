@@ -1,4 +1,4 @@
--- spend asks for one admission, see admit, and tells how far each rule is used after it.
+-- spend asks for one admission, see admit, and reports how far each rule is used after it.
 --
 -- KEYS[1]  state of the plan
 -- KEYS[2]  log of the user's cap
