@@ -63,9 +63,8 @@ type modelBacklog struct {
 	// blockedBy is the number of what it is blocked by, as next gives it.
 	blockedBy int
 	capped    bool
-	// of the take at work: when the first may go, and the number of the rule behind it; decided reports whether they are
-	// known.
-	// bound is since when the limits let it go; 0 for a bypass.
+	// of the take at work: when the first may go, and the number of the rule behind it; decided reports whether they
+	// are known. bound is since when the limits let it go; 0 for a bypass.
 	at, bound int64
 	rule      int
 	decided   bool

@@ -351,8 +351,8 @@ func (p *asking) Send(ctx context.Context, m push.Message) error {
 	return p.provider.Send(ctx, m)
 }
 
-// The devices of a user share one admission. When the first call begins in time, the calls to the other devices may begin
-// after the deadline. When none begins in time, none is made.
+// The devices of a user share one admission. When the first call begins in time, the calls to the other devices may
+// begin after the deadline. When none begins in time, none is made.
 func TestDevicesShareOneDeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

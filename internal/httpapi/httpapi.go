@@ -75,8 +75,8 @@ type Config struct {
 	Names func() desk.Names
 	// Tokens are the bearer tokens. Defaults to none: no request needs a token. Whether there are some is asked once.
 	Tokens *secret.Tokens
-	// Host reports whether the API serves requests under a Host. It is asked only where there are no tokens, since other
-	// sites' pages have no token. Defaults to every host.
+	// Host reports whether the API serves requests under a Host. It is asked only where there are no tokens, since
+	// other sites' pages have no token. Defaults to every host.
 	Host func(string) bool
 	// CallerLimit wraps everything that needs a token. It learns from [TokenOf] and [RouteOf] who asks for what.
 	// Defaults to no limit.

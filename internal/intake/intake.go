@@ -91,8 +91,8 @@ type Config struct {
 	// HasDevice reports whether a user has an active device on a channel. It is asked for notifications that name no
 	// target. By default they are accepted without asking.
 	HasDevice func(ctx context.Context, userID string, channel notification.Channel) (bool, error)
-	// Promises reports when notifications go, one promise for each, in order. It fails while that can't be told, within a
-	// bounded time. By default it always fails.
+	// Promises reports when notifications go, one promise for each, in order. It fails while that can't be told, within
+	// a bounded time. By default it always fails.
 	Promises func(ctx context.Context, requests []notification.PromiseRequest) ([]notification.Promise, error)
 	// Trace is called with each notification before it is stored, and notes its trace. It returns a function to call
 	// afterwards. Defaults to no tracing.

@@ -46,8 +46,8 @@ type Config struct {
 	PerTarget []throttle.Rule
 	// Limiter holds the budgets. It also decides which process may try a host whose breaker is open.
 	Limiter throttle.Limiter
-	// EndsAt reports whether a notification of a category ends as failed at a status that would be tried again. Defaults
-	// to never.
+	// EndsAt reports whether a notification of a category ends as failed at a status that would be tried again.
+	// Defaults to never.
 	EndsAt func(category string, channel notification.Channel, status int) bool
 	// Pause is how long a host is not called after it refused the credentials, or throttled everybody without saying
 	// for how long. A notification of which nobody knows whether it or the settings are wrong waits as long.
