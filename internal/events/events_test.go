@@ -181,9 +181,7 @@ func TestNoNumberIsGivenTwice(t *testing.T) {
 	store, endpoint := on(master)
 	w := newWorld(t, store, endpoint)
 	w.happen(t, "a", "b")
-	if n, err := master.Client(t).Wait(t.Context(), 1, time.Minute).Result(); n != 1 || err != nil {
-		t.Fatalf("%d replicas have it, %v", n, err)
-	}
+	master.AwaitReplica()
 	if err := replica.Client(t).Do(t.Context(), "REPLICAOF", "NO", "ONE").Err(); err != nil {
 		t.Fatal(err)
 	}
