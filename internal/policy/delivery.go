@@ -22,9 +22,9 @@ type Delivery struct {
 	Final []int
 }
 
-// Delivery returns the settings of a category's deliveries over a channel that has these of its own. What is said
-// nearer holds: in the category, then in the channel (a sender with a name, then its kind), then in the file's retry,
-// then by the channel itself. Its Concurrency is the channel's; that of the category holds besides.
+// Delivery returns the settings of a category's deliveries over a channel that has these of its own. The most specific
+// setting wins: the category's, then the channel's in the file (a named sender's, then its kind's), then the file's
+// retry, then the channel's own. Concurrency is the channel's; the category's applies besides.
 func (p *Policy) Delivery(category string, channel notification.Channel,
 	own notification.DeliverySettings,
 ) notification.DeliverySettings {
