@@ -197,8 +197,8 @@ func (w *world) checkLimits() []string {
 				// later.
 				var before []throttle.Micros
 				for _, earlier := range all[:i] {
-					if rule.counts(earlier) && !w.forgotten(earlier, d) && !(bypasses(earlier) &&
-						(earlier.granted.After(d.granted) || earlier.place.after(d.place))) {
+					late := bypasses(earlier) && earlier.mayFollow(d)
+					if rule.counts(earlier) && !w.forgotten(earlier, d) && !late {
 						before = append(before, earlier.admitted)
 					}
 				}
@@ -278,7 +278,7 @@ func (w *world) checkOrder() []string {
 			late := worse.deliveries[0]
 			if first && throttle.MicrosOf(better.acceptedAt) < throttle.MicrosOf(late.granted) &&
 				late.admitted < better.deliveries[0].admitted &&
-				(better.Category == worse.Category || !worse.bypasses() && w.mightGo(better, late.admitted)) {
+				(better.Category == worse.Category || !worse.bypasses() && w.mightGo(better, late)) {
 				broken = append(broken, fmt.Sprintf("P8: %s went before %s", other, id))
 			}
 		}
@@ -291,8 +291,10 @@ func (e *entry) bypasses() bool {
 	return e.Priority <= int(notification.PriorityCritical) || e.Category == "urgent"
 }
 
-// mightGo reports whether the limits of its own category and its named caps let a notification go at a moment.
-func (w *world) mightGo(e *entry, at throttle.Micros) bool {
+// mightGo reports whether the limits of its own category and its named caps would have let a notification go when another
+// one was admitted. What was granted ahead before that one is counted already.
+func (w *world) mightGo(e *entry, other *delivery) bool {
+	at := other.admitted
 	if e.bypasses() {
 		return true
 	}
@@ -304,7 +306,8 @@ func (w *world) mightGo(e *entry, at throttle.Micros) bool {
 		for _, d := range w.ledger.all {
 			o := w.ledger.entries[d.id]
 			concerns := o.User == e.User && (o.Category == e.Category || rule.Cap != "")
-			if concerns && d.admitted <= at && at.Sub(d.admitted) < rule.Per {
+			counted := d.admitted <= at || other.mayFollow(d)
+			if concerns && counted && at.Sub(d.admitted) < rule.Per {
 				n++
 			}
 		}

@@ -42,7 +42,8 @@ type delivery struct {
 	proc     *process
 	op       *operation
 	at       time.Time // it reached the provider
-	granted  time.Time // or before, see place
+	granted  time.Time // asked for then; the store decided between that and replied, see place
+	replied  time.Time
 	place    place
 	admitted throttle.Micros
 	told     bool // the provider's response arrived
@@ -78,12 +79,12 @@ type granted struct {
 	id string
 }
 
-// grant is one that an operation holds, asked for at a moment, and the delivery that it led to.
+// grant is one that an operation holds, asked for at a moment and told of at another, and the delivery that it led to.
 type grant struct {
-	at    time.Time
-	ahead bool // of its moment
-	place place
-	d     *delivery
+	at, replied time.Time
+	ahead       bool // of its moment
+	place       place
+	d           *delivery
 }
 
 // place tells in which order one round granted.
@@ -159,10 +160,10 @@ func (l *ledger) reached(p *process, op *operation, m push.Message, told bool) *
 	now := time.Now()
 	d := &delivery{
 		id: m.ID, proc: p, op: op, at: now, admitted: throttle.MicrosOf(m.AdmittedAt), told: told,
-		granted: now,
+		granted: now, replied: now,
 	}
 	if g := l.grants[granted{op, m.ID}]; g != nil {
-		d.granted, d.place, g.d = g.at, g.place, d
+		d.granted, d.replied, d.place, g.d = g.at, g.replied, g.place, d
 	}
 	e := l.entries[m.ID]
 	if e == nil {
@@ -178,6 +179,15 @@ func (l *ledger) reached(p *process, op *operation, m push.Message, told bool) *
 	e.deliveries = append(e.deliveries, d)
 	l.all = append(l.all, d)
 	return d
+}
+
+// mayFollow reports whether the store may have granted a delivery after another one: of two rounds that overlap, either
+// may have been first.
+func (d *delivery) mayFollow(o *delivery) bool {
+	if d.place.round != "" && d.place.round == o.place.round {
+		return d.place.after(o.place)
+	}
+	return d.replied.After(o.granted)
 }
 
 // unknown reports whether nobody could know what became of a delivery.

@@ -70,7 +70,7 @@ func (l *ledger) noteResult(op *operation, round dispatch.TakeRequest, reply dis
 		for _, g := range taken.Grants {
 			n++
 			l.grants[granted{op, g.Notification.ID}] = &grant{
-				at: asked, ahead: g.StartIn > 0,
+				at: asked, replied: time.Now(), ahead: g.StartIn > 0,
 				place: place{round.ID, n},
 			}
 			l.told[g.Notification.ID+"#"+strconv.Itoa(g.Generation)] = true
