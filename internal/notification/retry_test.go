@@ -98,7 +98,7 @@ func TestBackoffOfASchedule(t *testing.T) {
 	}
 }
 
-// What is said nearer holds. A schedule and bounds replace each other.
+// The most specific setting wins. A schedule and bounds replace each other.
 func TestSettingsLieOverEachOther(t *testing.T) {
 	t.Parallel()
 	const s, m = time.Second, time.Minute

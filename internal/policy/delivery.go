@@ -22,9 +22,9 @@ type Delivery struct {
 	Final []int
 }
 
-// Delivery gives the settings of a category's deliveries over a channel that has these of its own. What is said nearer
-// holds: in the category, then in the channel (a sender with a name, then its kind), then in the file's retry, then by
-// the channel itself. Its Concurrency is the channel's; that of the category holds besides.
+// Delivery gives the settings of a category's deliveries over a channel that has these of its own. The most specific
+// setting wins: the category's, then the channel's (a sender with a name, then its kind), then the file's retry, then
+// the channel's own. Its Concurrency is the channel's; that of the category holds besides.
 func (p *Policy) Delivery(category string, channel notification.Channel,
 	own notification.DeliverySettings,
 ) notification.DeliverySettings {
