@@ -123,6 +123,9 @@ func TestTraced(t *testing.T) {
 	d.awaitStats("both delivered", func(s stats) bool { return s.Totals.Delivered == 2 })
 }
 
+// isLate reports whether a delivery went back unsent since its grant came late, as on a busy machine. It is admitted anew.
+func isLate(span *otlp.Span) bool { return attribute(span.Attributes, "pacer.outcome") == "late" }
+
 // checkTrace: all of a notification is in its producer's trace, in spans of their own that are linked to its
 // acceptance.
 func checkTrace(t *testing.T, s *spans, on setup) {
@@ -130,11 +133,12 @@ func checkTrace(t *testing.T, s *spans, on setup) {
 	var names []string
 	var accepted *otlp.Span
 	for _, span := range s.of("second" + string(on)) {
-		names = append(names, span.Name)
+		if !isLate(span) {
+			names = append(names, span.Name)
+		}
 		if got := hexOf(span.TraceId); got != traceID {
 			t.Errorf("%s is in trace %s", span.Name, got)
 		}
-		lasted := time.Duration(span.EndTimeUnixNano - span.StartTimeUnixNano)
 		switch span.Name {
 		case "pacer accept":
 			accepted = span
@@ -143,26 +147,31 @@ func checkTrace(t *testing.T, s *spans, on setup) {
 			}
 			continue
 		case "pacer deferred":
+			lasted := time.Duration(span.EndTimeUnixNano - span.StartTimeUnixNano)
 			if lasted < time.Second || attribute(span.Attributes, "pacer.rule") != "limit 1/1.5s" {
 				t.Errorf("it was deferred for %s by %v", lasted, span.Attributes)
 			}
 		case "pacer deliver":
-			if attribute(span.Attributes, "pacer.outcome") != "delivered" || lasted > time.Second {
-				t.Errorf("its delivery took %s and ended as %v", lasted, span.Attributes)
+			if attribute(span.Attributes, "pacer.outcome") != "delivered" && !isLate(span) {
+				t.Errorf("its delivery ended as %v", span.Attributes)
 			}
 		}
 		if accepted == nil || len(span.Links) != 1 || string(span.Links[0].SpanId) != string(accepted.SpanId) {
 			t.Errorf("%s is not linked to its acceptance: %v", span.Name, span.Links)
 		}
 	}
+	names = slices.Compact(names) // each grant has a span of its deferral
 	if want := []string{"pacer accept", "pacer deferred", "pacer deliver"}; !slices.Equal(names, want) {
 		t.Errorf("on %s the spans are %v, want %v", on, names, want)
 	}
-	count := map[string]int{}
+	count, late := map[string]int{}, 0
 	for _, span := range s.of("") {
 		count[span.Name]++
+		if isLate(span) {
+			late++
+		}
 	}
-	if count["pacer send"] != count["pacer deliver"] || count["pacer decide"] != count["pacer deliver"] {
+	if count["pacer send"] != count["pacer deliver"]-late || count["pacer decide"] != count["pacer deliver"] {
 		t.Errorf("the spans are %v", count)
 	}
 }
