@@ -123,7 +123,8 @@ func TestTraced(t *testing.T) {
 	d.awaitStats("both delivered", func(s stats) bool { return s.Totals.Delivered == 2 })
 }
 
-// isLate reports whether a delivery went back unsent since its grant came late, as on a busy machine. It is admitted anew.
+// isLate reports whether a delivery went back unsent because its grant came late, as on a busy machine. After that the
+// notification is admitted anew.
 func isLate(span *otlp.Span) bool { return attribute(span.Attributes, "pacer.outcome") == "late" }
 
 // checkTrace: all of a notification is in its producer's trace, in spans of their own that are linked to its

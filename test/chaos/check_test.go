@@ -291,8 +291,8 @@ func (e *entry) bypasses() bool {
 	return e.Priority <= int(notification.PriorityCritical) || e.Category == "urgent"
 }
 
-// mightGo reports whether the limits of its own category and its named caps would have let a notification go when another
-// one was admitted. What was granted ahead before that one is counted already.
+// mightGo reports whether the limits of its own category and its named caps would have let a notification go when
+// another one was admitted. Grants ahead of their moment count from the round that made them.
 func (w *world) mightGo(e *entry, other *delivery) bool {
 	at := other.admitted
 	if e.bypasses() {

@@ -67,7 +67,8 @@ func clockScenarios() []*scenario {
 				fakeClock(d)
 				d.env = append(d.env, "PACER_CONCURRENCY=2048") // the provider has room for what would be sent again
 				// A host that takes more than a quarter of the time-out gets few places, and 8,000 would take minutes.
-				if err := os.WriteFile(d.policy, []byte(policy+"channels: {webhook: {timeout: 1m}}\n"), 0o600); err != nil {
+				patient := policy + "channels: {webhook: {timeout: 1m}}\n"
+				if err := os.WriteFile(d.policy, []byte(patient), 0o600); err != nil {
 					d.fail("write the policy: %v", err)
 				}
 			},
