@@ -132,6 +132,7 @@ func Cases() []Case {
 		{"AttemptsAreKept", attemptsAreKept},
 		{"BasisIsKept", basisIsKept},
 		{"MaxDeferSaysWhichSlot", maxDeferSaysWhichSlot},
+		{"WaitsSinceItCouldGo", waitsSince},
 		{"ListsWhatTheFilterSelects", listed},
 		{"ListsWaitingByStatus", listedWaiting},
 		{"RefusesForeignCursors", foreignCursors},
