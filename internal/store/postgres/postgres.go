@@ -29,6 +29,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -59,7 +60,7 @@ type Config struct {
 	StatementTimeout time.Duration
 	// PlacePatience is how long a response waits for Redis after Postgres has accepted. Defaults to 500 ms.
 	PlacePatience time.Duration
-	// ClaimPatience is how long a claim is tried before its grant is returned. Defaults to 5 s.
+	// ClaimPatience is how long a claim is tried anew when it fails, before its grant is returned. Defaults to 5 s.
 	ClaimPatience time.Duration
 	// Apart is true for a process without metrics of its own, such as a producer. Another process counts what it
 	// accepts.
@@ -101,8 +102,11 @@ type Store struct {
 
 	inserts     joined[*notification.Notification, insertResult]
 	claims      joined[*dispatch.Grant, claimResult]
+	unclaims    joined[*dispatch.Grant, struct{}]
 	settlements joined[settleRequest, settleResult]
 	placer      *placer
+	// removing are the removals of ended notifications from their agendas that are under way.
+	removing sync.WaitGroup
 }
 
 // New makes a Store over the database and the agendas of a deployment. The agendas must be set up for a store outside
@@ -116,6 +120,7 @@ func New(pool *pgxpool.Pool, agendas *agenda.Agendas, cfg Config) *Store {
 	r.placer = newPlacer(r)
 	r.inserts = join(500, r.cfg.AcceptTimeout, r.insert)
 	r.claims = join(250, r.cfg.StatementTimeout, r.claimAll)
+	r.unclaims = join(250, r.cfg.StatementTimeout, r.unclaimAll)
 	r.settlements = join(250, r.cfg.StatementTimeout, r.settleAll)
 	return r
 }
@@ -124,7 +129,9 @@ func New(pool *pgxpool.Pool, agendas *agenda.Agendas, cfg Config) *Store {
 func (r *Store) Close() error {
 	r.inserts.Close()
 	r.placer.close()
+	r.removing.Wait()
 	r.claims.Close()
+	r.unclaims.Close()
 	r.settlements.Close()
 	return nil
 }

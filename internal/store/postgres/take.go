@@ -108,10 +108,8 @@ func (r *Store) Take(ctx context.Context, request dispatch.TakeRequest) (dispatc
 func (r *Store) Claim(ctx context.Context, g *dispatch.Grant) (bool, error) {
 	c, err := r.claim(ctx, g)
 	if err != nil {
-		// The claim may have been made all the same. Then the notification comes again when the lease of that claim
-		// ends.
-		back := r.giveBack(ctx, g, dispatch.Outcome{Disposition: dispatch.Returned, Refund: true})
-		return false, errors.Join(fmt.Errorf("claim notification %s: %w", g.Notification.ID, err), back)
+		err = errors.Join(fmt.Errorf("claim notification %s: %w", g.Notification.ID, err), r.unclaim(ctx, g))
+		return false, errors.Join(err, r.giveBack(ctx, g, dispatch.Outcome{Disposition: dispatch.Returned, Refund: true}))
 	}
 	if !c.ok {
 		return false, r.decline(ctx, g, c)
@@ -121,13 +119,14 @@ func (r *Store) Claim(ctx context.Context, g *dispatch.Grant) (bool, error) {
 	return true, nil
 }
 
-// claim tries to claim a grant until Config.ClaimPatience ends: Postgres may be away for a moment.
+// claim tries to claim a grant until Config.ClaimPatience ends: Postgres may be away for a moment. It waits for a
+// statement that is under way, which has a time-out of its own: nobody would send what it claims after that.
 func (r *Store) claim(ctx context.Context, g *dispatch.Grant) (claimResult, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.ClaimPatience)
+	tries, cancel := context.WithTimeout(ctx, r.cfg.ClaimPatience)
 	defer cancel()
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, longestPause) {
-		c, err := r.claims.Do(ctx, g)
-		if err == nil || errors.Is(err, batch.ErrClosed) || !wait(ctx, pause) {
+		c, err := r.claims.Do(context.WithoutCancel(ctx), g)
+		if err == nil || errors.Is(err, batch.ErrClosed) || !wait(tries, pause) {
 			return c, err
 		}
 	}

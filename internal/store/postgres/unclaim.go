@@ -1,0 +1,48 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/batch"
+	"github.com/pacer-notify/pacer/internal/dispatch"
+)
+
+// unclaimSQL undoes claims under which nothing is sent, as a settlement does that returns a delivery. It needs no
+// generation, because nobody knows the one of a claim whose reply was lost.
+const unclaimSQL = `
+UPDATE pacer.notifications n SET status = 'waiting', claimed_until = NULL, attempts = n.attempts - 1
+FROM unnest($1::text[], $2::text[]) AS a(id, token)
+WHERE n.id = ANY (ARRAY[a.id]) AND n.token = a.token AND n.status = 'sending'`
+
+// unclaim undoes the claim of a grant that may have been made, although its caller has seen it fail: Postgres may have
+// committed it before the connection broke, or before the statement's time-out was heeded. Otherwise nobody would send
+// the notification until the lease of that claim ends, and that would count as the crash of a worker. It tries for as
+// long as a statement may take.
+func (r *Store) unclaim(ctx context.Context, g *dispatch.Grant) error {
+	ctx, cancel := bounded(ctx, r.cfg.StatementTimeout)
+	defer cancel()
+	for pause := 20 * time.Millisecond; ; pause = min(2*pause, longestPause) {
+		_, err := r.unclaims.Do(ctx, g)
+		if err == nil {
+			return nil
+		}
+		if errors.Is(err, batch.ErrClosed) || !wait(ctx, pause) {
+			return fmt.Errorf("undo the claim, if it was made: %w", err)
+		}
+	}
+}
+
+// unclaimAll runs unclaimSQL.
+func (r *Store) unclaimAll(ctx context.Context, grants []*dispatch.Grant) ([]struct{}, error) {
+	ids, tokens := make([]string, len(grants)), make([]string, len(grants))
+	for i, g := range grants {
+		ids[i], tokens[i] = g.Notification.ID, token(g)
+	}
+	if _, err := r.pool.Exec(ctx, unclaimSQL, ids, tokens); err != nil {
+		return nil, describe("undo claims", err)
+	}
+	return make([]struct{}, len(grants)), nil
+}
