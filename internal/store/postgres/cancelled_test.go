@@ -72,3 +72,87 @@ func TestACancelMayOvertakeTheRelay(t *testing.T) {
 	}
 	w.wantNothingLeft(t)
 }
+
+// A cancel needs Postgres only. It does not wait for a Redis that stands still: whoever asked would learn that it
+// failed, and then that there was nothing to cancel.
+func TestACancelDoesNotWaitForRedis(t *testing.T) {
+	t.Parallel()
+	w := endWorld(t)
+	w.accept(t, "ada", "free", 1)
+	s := w.standing(t, postgres.Config{PlacePatience: 10 * time.Millisecond})
+	returned := make(chan error, 1)
+	go func() { returned <- s.store.Cancel(t.Context(), "ada-free-0") }()
+	select {
+	case err := <-returned:
+		if err != nil {
+			t.Fatal(err)
+		}
+	case <-time.After(30 * time.Second):
+		s.goOn()
+		t.Fatal("Postgres has cancelled it, but the cancel waits while Redis stands still")
+	}
+	w.wantStatus(t, "ada-free-0", "cancelled")
+	s.goOn()
+	w.await(t, "it is out of its backlog", func() bool { return w.inBacklogs(t) == 0 })
+	w.wantNothingLeft(t)
+}
+
+// A rebuild has read a notification when it is cancelled, and puts it into its backlog afterwards. The relay takes it
+// out again.
+func TestACancelMayOvertakeARebuild(t *testing.T) {
+	t.Parallel()
+	for name, cancel := range map[string]func(w *world){
+		"ByAProcess": func(w *world) {
+			if err := w.store.Cancel(t.Context(), "ada-free-0"); err != nil {
+				t.Error(err)
+			}
+		},
+		"ByTheRelay": func(w *world) { // of a process that has died halfway
+			if err := w.diesBeforePut(t).store.Cancel(t.Context(), "ada-free-0"); err != nil {
+				t.Error(err)
+			}
+			if err := w.relay.Round(t.Context()); err != nil {
+				t.Error(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := endWorld(t)
+			w.accept(t, "ada", "free", 1)
+			epoch := w.epochOf(t, "ada")
+			var once sync.Once
+			slow := w.process(t, postgres.Config{StatementTimeout: time.Minute}, func(*process) error {
+				if w.epochOf(t, "ada") > epoch { // it has read what is open, and is about to restore it
+					once.Do(func() { cancel(w) })
+				}
+				return nil
+			})
+			rebuilder := postgres.NewRelay(slow.store, postgres.RelayConfig{
+				Check:   func(*notification.Notification) error { return nil },
+				Windows: func() time.Duration { return time.Hour },
+			})
+			if _, err := rebuilder.Rebuild(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if n := w.inBacklogs(t); n != 1 {
+				t.Fatalf("%d wait in Redis, want the cancelled one", n)
+			}
+			w.round(t)
+			if n := w.inBacklogs(t); n != 0 {
+				t.Errorf("%d wait in Redis", n)
+			}
+			w.wantNothingLeft(t)
+		})
+	}
+}
+
+// epochOf is how often a user's partition was built.
+func (w *world) epochOf(t *testing.T, user string) (epoch int) {
+	t.Helper()
+	if err := w.pool.QueryRow(t.Context(), "SELECT epoch FROM pacer.partitions WHERE partition = $1",
+		w.agendas.PartitionOf(user)).Scan(&epoch); err != nil {
+		t.Error(err)
+	}
+	return epoch
+}

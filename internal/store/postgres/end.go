@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
@@ -103,12 +104,29 @@ func (r *Store) end(ctx context.Context, id string, status notification.Status, 
 	return nil
 }
 
-// removeEnded removes a notification that has ended from its agenda, and its note from the outbox. If the process dies
-// before that, the relay does it. It also does where the notification is not in its agenda: then it may still be on its
-// way from the process that accepted it, and the relay looks again once it has arrived.
+// removeEnded removes a notification that has ended from its agenda. It waits for Redis for Config.PlacePatience at
+// most: the caller needs only Postgres, and what is left is done in the background, or by the relay.
 func (r *Store) removeEnded(ctx context.Context, partition int, id, reason string) {
-	err := r.agendas.CancelIn(ctx, partition, id, reason)
-	if err != nil && !errors.Is(err, agenda.ErrLost) {
+	removed := make(chan struct{})
+	r.removing.Go(func() {
+		defer close(removed)
+		r.remove(context.WithoutCancel(ctx), partition, id, reason)
+	})
+	patience := time.NewTimer(r.cfg.PlacePatience)
+	defer patience.Stop()
+	select {
+	case <-removed:
+	case <-patience.C:
+	case <-ctx.Done():
+	}
+}
+
+// remove removes a notification that has ended from its agenda, and its note from the outbox. If the process dies before
+// that, the relay does it. It also does where the notification is not in its agenda: then it may still be on its way
+// from the process that accepted it, and the relay looks again once it has arrived; or the partition is being rebuilt
+// by a process that has read it before it ended.
+func (r *Store) remove(ctx context.Context, partition int, id, reason string) {
+	if err := r.agendas.CancelIn(ctx, partition, id, reason); err != nil {
 		return
 	}
 	ctx, cancel := bounded(ctx, r.cfg.StatementTimeout)
