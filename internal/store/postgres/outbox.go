@@ -139,6 +139,9 @@ func (l *Relay) emptyOutbox(ctx context.Context) error {
 			l.cursor = outboxPlace{}
 			break
 		}
+		if len(away.errs) == l.store.agendas.Partitions() {
+			break // the next round goes on from there
+		}
 		if len(away.errs) > 0 {
 			passes++
 		}
@@ -262,15 +265,15 @@ func endedOf(batch []outboxed) []string {
 	return ids
 }
 
-// removed removes a notification that has ended from its agenda, and reports whether it is not there.
+// removed removes a notification that has ended from its agenda, and reports whether it is not there. A rebuild that has
+// read it before it ended may still put it there.
 func (l *Relay) removed(ctx context.Context, o *outboxed, away *partitionsAway) bool {
 	partition := l.store.agendas.PartitionOf(o.UserID)
 	if away.has(partition) {
 		return false
 	}
 	err := l.store.agendas.CancelIn(ctx, partition, o.ID, notification.ReasonCancelled)
-	if err == nil || errors.Is(err, agenda.ErrLost) || errors.Is(err, notification.ErrNotFound) ||
-		errors.Is(err, notification.ErrNotWaiting) {
+	if err == nil || errors.Is(err, notification.ErrNotFound) || errors.Is(err, notification.ErrNotWaiting) {
 		return true
 	}
 	away.note(partition, err)

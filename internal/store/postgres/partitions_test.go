@@ -10,11 +10,16 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/stats"
+	"github.com/pacer-notify/pacer/internal/store/postgres"
 	"github.com/pacer-notify/pacer/internal/store/storetest"
+	"github.com/pacer-notify/pacer/test/postgrestest"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
@@ -178,4 +183,50 @@ func TestCountsLackOnePartition(t *testing.T) {
 	if counts, err := w.agendas.Stats(t.Context()); err == nil {
 		t.Errorf("without Redis the counts are %+v", counts)
 	}
+}
+
+// statementsSent counts the statements that hold a text.
+type statementsSent struct {
+	text string
+	n    atomic.Int32
+}
+
+// TraceQueryStart implements [pgx.QueryTracer].
+func (s *statementsSent) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+	if strings.Contains(data.SQL, s.text) {
+		s.n.Add(1)
+	}
+	return ctx
+}
+
+// TraceQueryEnd implements [pgx.QueryTracer].
+func (*statementsSent) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// While all of Redis is away, a round reads one batch of the outbox: none of the others can be placed either, and to
+// read them is work for the one store that still accepts.
+func TestARoundReadsLittleWhileRedisIsAway(t *testing.T) {
+	t.Parallel()
+	looks := &statementsSent{text: "FROM pacer.outbox o JOIN"}
+	w := newWorldOn(t, redistest.Client(t), agenda.Config{Lease: time.Hour}, postgrestest.URL(t),
+		func(config *pgxpool.Config) { config.ConnConfig.Tracer = looks })
+	for partition := range storetest.Partitions {
+		w.enqueueMany(t, w.userOf(partition), 600)
+	}
+	p := w.process(t, postgres.Config{StatementTimeout: time.Minute}, func(*process) error { return errShard })
+	relay := postgres.NewRelay(p.store, postgres.RelayConfig{
+		Check:   func(*notification.Notification) error { return nil },
+		Windows: func() time.Duration { return time.Hour },
+	})
+	before := looks.n.Load()
+	if err := relay.Round(t.Context()); !errors.Is(err, errShard) {
+		t.Errorf("the relay says %v", err)
+	}
+	if n := looks.n.Load() - before; n > 2 { // the second partition may come in the second batch
+		t.Errorf("it has read the outbox %d times", n)
+	}
+	w.wantInLine(t, 0)
+	for range 2 { // behind the place where that round ended, and from the beginning
+		w.round(t)
+	}
+	w.wantInLine(t, 600*storetest.Partitions)
 }
