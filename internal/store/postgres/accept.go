@@ -26,7 +26,8 @@ const (
 // insertSQL accepts the notifications whose ids are new. It returns when each of those was accepted, and whether its
 // user has opted out of it. Of two notifications in one statement the first has the earlier moment: the moment decides
 // the order, and which of two with the same collapse key is newer. $15 is 'yes' when the process counts in its own
-// metrics what it accepts.
+// metrics what it accepts. All processes insert in the order of the ids: one that is being accepted elsewhere is waited
+// for, and two statements with the same ids in different order would wait for each other.
 const insertSQL = `
 WITH begun AS MATERIALIZED (SELECT clock_timestamp() AS at, set_config('pacer.counted', $15, true))
 INSERT INTO pacer.notifications AS n
@@ -38,6 +39,7 @@ FROM begun, unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $
 	$9::int[], $10::timestamptz[], $11::timestamptz[], $12::text[], $13::text[], $14::text[]) WITH ORDINALITY
 	AS a(id, user_id, category, channel, target, title, body, data, priority, send_at, expires_at, collapse_key,
 	override, traceparent, place)
+ORDER BY id, place
 ON CONFLICT (id) DO NOTHING
 RETURNING n.id, n.accepted_at, ` + optedOutSQL
 
@@ -47,7 +49,8 @@ const knownSQL = `
 WITH known AS MATERIALIZED (
 	SELECT * FROM pacer.notifications WHERE id = ANY ($1)
 ), again AS (
-	INSERT INTO pacer.outbox (id) SELECT id FROM known WHERE status IN ('waiting', 'retrying') ON CONFLICT DO NOTHING
+	INSERT INTO pacer.outbox (id) SELECT id FROM known WHERE status IN ('waiting', 'retrying') ORDER BY id
+	ON CONFLICT DO NOTHING
 )
 SELECT ` + viewColumns + ` FROM known`
 

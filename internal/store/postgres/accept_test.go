@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -258,5 +260,37 @@ func TestNotificationsOfOneStatementHaveAnOrder(t *testing.T) {
 		if !accepted[i].At.After(accepted[i-1].At) {
 			t.Fatalf("number %d was accepted at %s, the one before at %s", i, accepted[i].At, accepted[i-1].At)
 		}
+	}
+}
+
+// Two processes accept the same notifications in different order, as two consumers of a topic do after a rebalance.
+// Neither waits for a row of the other while the other waits for one of its own.
+func TestTheSameIDsInAnyOrderAreNoDeadlock(t *testing.T) {
+	t.Parallel()
+	w := endWorld(t)
+	w.exec(t, `CREATE FUNCTION linger() RETURNS trigger LANGUAGE plpgsql AS
+		'BEGIN PERFORM pg_sleep(0.3); RETURN NEW; END'`)
+	w.exec(t, "CREATE TRIGGER linger BEFORE INSERT ON pacer.notifications FOR EACH ROW EXECUTE FUNCTION linger()")
+	other := w.process(t, postgres.Config{AcceptTimeout: time.Minute}, func(*process) error { return nil })
+	there, back := batchOf("ada", "free", 3), batchOf("ada", "free", 3)
+	slices.Reverse(back)
+	var accepting sync.WaitGroup
+	var fresh atomic.Int32
+	for store, batch := range map[*postgres.Store][]*notification.Notification{w.store: there, other.store: back} {
+		accepting.Go(func() {
+			accepted, err := store.Accept(t.Context(), batch)
+			if err != nil {
+				t.Errorf("accept: %v", err)
+			}
+			for _, a := range accepted {
+				if !a.Known {
+					fresh.Add(1)
+				}
+			}
+		})
+	}
+	accepting.Wait()
+	if n := fresh.Load(); n != 3 {
+		t.Errorf("%d were new, want 3", n)
 	}
 }
