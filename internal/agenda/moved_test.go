@@ -3,6 +3,7 @@ package agenda_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -89,6 +90,63 @@ func TestARebuildBesideTheLookIsNotTakenForAnotherStore(t *testing.T) {
 	if holds, err := open(looking).HoldsAny(t.Context()); err != nil || holds {
 		t.Errorf("a partition that is being built holds something of another store: %v, %v", holds, err)
 	}
+}
+
+// A process stands still while it removes what a partition has left, for so long that another one rebuilds the
+// partition. It removes nothing of that when it goes on.
+func TestARebuildThatWasOvertakenRemovesNothing(t *testing.T) {
+	t.Parallel()
+	settings := func(string, string) agenda.Settings { return agenda.Settings{MaxDefer: time.Hour} }
+	first := redistest.Client(t)
+	open := func(client *redis.Client) *agenda.Agendas {
+		agendas, err := agenda.New(client, agenda.Config{Partitions: 2, Settings: settings, Guarded: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return agendas
+	}
+	other := open(first)
+	partition := dispatch.BacklogOf("ada", "chat", 2).Partition
+	build := func(token string) {
+		t.Helper()
+		entry := agenda.Entry{ID: "n", UserID: "ada", Category: "chat", Priority: 3, Payload: "{}"}
+		begun := other.BeginRebuild(t.Context(), []int{partition}, token)
+		_, restored := other.RestoreEntries(t.Context(), token, partition, []agenda.Entry{entry})
+		ended := other.EndRebuild(t.Context(), token, partition, agenda.NewEpoch(1, ""))
+		if err := errors.Join(begun, restored, ended); err != nil {
+			t.Fatal(err)
+		}
+	}
+	build("before")
+	client := redis.NewClient(first.Options())
+	t.Cleanup(func() { _ = client.Close() })
+	client.AddHook(afterScan(sync.OnceFunc(func() { build("meanwhile") })))
+	if err := open(client).BeginRebuild(t.Context(), []int{partition}, "slow"); !errors.Is(err, agenda.ErrLost) {
+		t.Errorf("the rebuild that was overtaken says %v", err)
+	}
+	counts, err := other.Stats(t.Context())
+	if err != nil || counts.Queued != 1 {
+		t.Errorf("%+v, %v; want the one that the other rebuild has put back", counts, err)
+	}
+}
+
+// afterScan is a hook that does something after each SCAN, before its caller has the reply.
+type afterScan func()
+
+func (afterScan) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (do afterScan) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if cmd.Name() == "scan" {
+			do()
+		}
+		return err
+	}
+}
+
+func (afterScan) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
 }
 
 // beforeScan is a hook that does something before each SCAN.

@@ -102,7 +102,7 @@ func (s *Agendas) Lost(ctx context.Context, should func(partition int) Epoch) ([
 }
 
 // BeginRebuild stops the partitions, and removes all their state and their wake-ups. Until [Agendas.EndRebuild], only
-// calls with the same token change them.
+// calls with the same token change them. It returns [ErrLost] when another rebuild of them has begun meanwhile.
 func (s *Agendas) BeginRebuild(ctx context.Context, partitions []int, token string) error {
 	pipe := s.client.Pipeline()
 	for _, partition := range partitions {
@@ -114,14 +114,14 @@ func (s *Agendas) BeginRebuild(ctx context.Context, partitions []int, token stri
 	}
 	cluster, ok := s.cfg.Direct.(*redis.ClusterClient)
 	if !ok {
-		return s.wipe(ctx, s.cfg.Direct, partitions)
+		return s.wipe(ctx, s.cfg.Direct, partitions, token)
 	}
 	masters, err := s.mastersOf(ctx, cluster, partitions)
 	if err != nil {
 		return err
 	}
 	for _, master := range masters {
-		if err := s.wipe(ctx, master, partitions); err != nil {
+		if err := s.wipe(ctx, master, partitions, token); err != nil {
 			return err
 		}
 	}
@@ -150,15 +150,14 @@ const wipeBatch = 1000
 
 // wipe removes what a server holds of the partitions: their state, and also their wake-ups, because a rebuild sets a
 // new one for each user for whom something waits, and old ones would be in its way.
-func (s *Agendas) wipe(ctx context.Context, node redis.UniversalClient, partitions []int) error {
+func (s *Agendas) wipe(ctx context.Context, node redis.UniversalClient, partitions []int, token string) error {
 	for _, pattern := range []string{"pacer:{push-*", "asynq:{push-*"} {
 		for cursor := uint64(0); ; {
 			keys, next, err := node.Scan(ctx, cursor, pattern, wipeBatch).Result()
 			if err != nil {
 				return fmt.Errorf("list what is left of the partitions: %w", err)
 			}
-			keys = slices.DeleteFunc(keys, func(key string) bool { return !s.stale(key, partitions) })
-			if err := s.remove(ctx, node, keys); err != nil {
+			if err := s.remove(ctx, token, s.staleOf(keys, partitions)); err != nil {
 				return fmt.Errorf("remove what is left of the partitions: %w", err)
 			}
 			if cursor = next; cursor == 0 {
@@ -169,47 +168,62 @@ func (s *Agendas) wipe(ctx context.Context, node redis.UniversalClient, partitio
 	return nil
 }
 
-// remove removes keys, except archived tasks, which are for people to look at.
-func (s *Agendas) remove(ctx context.Context, node redis.UniversalClient, keys []string) error {
-	if len(keys) == 0 {
-		return nil
-	}
-	pipe := node.Pipeline()
-	states := map[string]*redis.StringCmd{}
-	for _, key := range keys {
-		if _, name, _ := strings.Cut(key, "}:"); strings.HasPrefix(key, "asynq:") && strings.HasPrefix(name, "t:") {
-			states[key] = pipe.HGet(ctx, key, "state")
+// removeKeys removes keys of a partition, except archived tasks, which are for people to look at.
+//
+//	KEYS[1]   the token of the rebuild that the partition is in
+//	KEYS[2…]  what to remove
+//	ARGV[1]   the token of the rebuild that removes it
+//	Result    how many there were
+var removeKeys = script.NewWhenFull(`if redis.call('GET', KEYS[1]) ~= ARGV[1] then
+  return redis.error_reply('NOEPOCH the partition is in another rebuild')
+end
+local removed = 0
+for i = 2, #KEYS do
+  local task = string.match(KEYS[i], '^asynq:{[^}]*}:t:')
+  if not task or redis.call('HGET', KEYS[i], 'state') ~= 'archived' then
+    removed = removed + redis.call('UNLINK', KEYS[i])
+  end
+end
+return removed`)
+
+// remove removes keys, by partition. A process that has stood still while another has built a partition removes nothing
+// of what that one has built.
+func (s *Agendas) remove(ctx context.Context, token string, keys map[int][]string) error {
+	for partition, of := range keys {
+		guarded := append([]string{s.partitions[partition] + "rebuild"}, of...)
+		if err := removeKeys.Run(ctx, s.client, guarded, token).Err(); err != nil {
+			return fmt.Errorf("partition %d: %w", partition, lost(err))
 		}
 	}
-	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
-		return err
-	}
-	pipe = node.Pipeline()
-	for _, key := range keys {
-		if state, task := states[key]; !task || state.Val() != "archived" {
-			pipe.Unlink(ctx, key)
-		}
-	}
-	_, err := pipe.Exec(ctx)
-	return err
+	return nil
 }
 
 // queueParts are the parts of a partition's asynq queue that hold wake-ups. asynq's counters, archived tasks and pauses
 // stay.
 var queueParts = []string{"pending", "active", "lease", "scheduled", "retry"}
 
-// stale reports whether a key is state of one of the partitions that a rebuild replaces. Ends that the other store does
-// not know of are not: nothing else knows of them.
-func (s *Agendas) stale(key string, partitions []int) bool {
-	for _, partition := range partitions {
-		if name, ours := strings.CutPrefix(key, s.partitions[partition]); ours {
-			return name != "rebuild" && name != "z"
-		}
-		if name, queued := strings.CutPrefix(key, tasksPrefix(partition)); queued {
-			return strings.HasPrefix(name, "t:") || slices.Contains(queueParts, name)
+// staleOf returns those of the keys that are state of the partitions which a rebuild replaces, by partition.
+func (s *Agendas) staleOf(keys []string, partitions []int) map[int][]string {
+	stale := map[int][]string{}
+	for _, key := range keys {
+		for _, partition := range partitions {
+			if s.stale(key, partition) {
+				stale[partition] = append(stale[partition], key)
+				break
+			}
 		}
 	}
-	return false
+	return stale
+}
+
+// stale reports whether a key is state of a partition that a rebuild replaces. Ends that the other store does not know
+// of are not: nothing else knows of them.
+func (s *Agendas) stale(key string, partition int) bool {
+	if name, ours := strings.CutPrefix(key, s.partitions[partition]); ours {
+		return name != "rebuild" && name != "z"
+	}
+	name, queued := strings.CutPrefix(key, tasksPrefix(partition))
+	return queued && (strings.HasPrefix(name, "t:") || slices.Contains(queueParts, name))
 }
 
 // RestoreEntries puts back notifications of one partition that wait, in the order in which they arrived.
