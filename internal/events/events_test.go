@@ -173,7 +173,6 @@ func TestNoNumberIsGivenTwice(t *testing.T) {
 	t.Parallel()
 	master := redistest.Start(t, "--repl-diskless-sync-delay", "0")
 	host, port, _ := net.SplitHostPort(master.Addr())
-	replica := redistest.Start(t, "--replicaof", host+" "+port)
 	on := func(server *redistest.Server) (events.Store, endpoints.Store) {
 		client := server.Client(t)
 		return events.NewRedis(client), endpoints.NewRedis(client)
@@ -181,6 +180,7 @@ func TestNoNumberIsGivenTwice(t *testing.T) {
 	store, endpoint := on(master)
 	w := newWorld(t, store, endpoint)
 	w.happen(t, "a", "b")
+	replica := redistest.Start(t, "--replicaof", host+" "+port) // its first one: the master takes another master_replid
 	master.AwaitReplica()
 	if err := replica.Client(t).Do(t.Context(), "REPLICAOF", "NO", "ONE").Err(); err != nil {
 		t.Fatal(err)

@@ -19,7 +19,7 @@ const (
 	// Slot begins the keys.
 	Slot = "pacer:{events}:"
 	// StreamKey is a stream of events: their ids are SEQUENCE-0. SequenceKey is the latest sequence number.
-	// HistoryKey names the history of the data (see [script.Here]) in which that number was given.
+	// HistoryKey names the server, from its start to its end, that gave that number.
 	StreamKey   = Slot + "stream"
 	SequenceKey = Slot + "sequence"
 	HistoryKey  = Slot + "history"
@@ -33,11 +33,14 @@ const forgetAtOnce = 100
 // AppendLua is a function for the scripts that make something happen: append_event(stream, sequence, history, json)
 // writes an event, in the place and at the moment that are its. A promoted replica, or a server that restarted, may
 // lack the latest events, whose numbers others know already. Whoever asks for what comes after such a number must not
-// miss what happens from then on, so as many numbers are left out as events are kept.
-var AppendLua = script.Here + `
+// miss what happens from then on, so as many numbers are left out as events are kept. The run_id tells such a server. A
+// master_replid does not: it also changes when a master gets its first replica, and both would leave out the same
+// numbers; and it may outlive a restart. The embedded engine tells no run_id, and forgets everything with its process.
+var AppendLua = `
 local function append_event(stream, sequence, history, event)
-  local found, known = here(), redis.call('GET', history)
-  if found ~= '' and found ~= known then
+  local info, known = redis.pcall('INFO', 'server'), redis.call('GET', history)
+  local found = type(info) == 'string' and string.match(info, 'run_id:(%x+)')
+  if found and found ~= known then
     redis.call('SET', history, found)
     if known then redis.call('INCRBY', sequence, ` + strconv.Itoa(MaxKept) + `) end
   end
