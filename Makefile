@@ -66,7 +66,7 @@ demo: ## run the demo: throttled deliveries in the terminal, nothing to install 
 
 .PHONY: test
 test: $(if $(filter no,$(INSTALL)),check-servers,install-servers) ## run all tests under the race detector; installs what they start, unless INSTALL=no (PKGS=./internal/x TESTFLAGS=-v)
-	go test -race -shuffle=on -count=1 -timeout 15m $(TESTFLAGS) $(PKGS)
+	go test -race -shuffle=on -count=1 -timeout 30m $(TESTFLAGS) $(PKGS)
 
 .PHONY: test-busy
 test-busy: ## run make test RUNS=20 times in a fresh clone while every core is kept busy by something else

@@ -75,7 +75,7 @@ func (d *durable) verify(ids []string) {
 	})
 	d.receiver.await(d.t, len(ids))
 	for _, id := range ids {
-		d.awaitView(id, "delivered")
+		d.awaitDelivered(id)
 	}
 	users, seen := map[string][]throttle.Micros{}, map[string]int{}
 	for _, a := range d.receiver.got() {
@@ -91,24 +91,6 @@ func (d *durable) verify(ids []string) {
 		if n := violations(admitted, faultRules...); n != 0 {
 			d.t.Errorf("%s: %d violations", user, n)
 		}
-	}
-}
-
-// awaitView waits until a notification has the status.
-func (d *durable) awaitView(id, status string) {
-	d.t.Helper()
-	deadline := time.Now().Add(patience)
-	ticker := time.NewTicker(20 * time.Millisecond)
-	defer ticker.Stop()
-	for {
-		v := d.view(id)
-		if v.Status == status {
-			return
-		}
-		if time.Now().After(deadline) {
-			d.t.Fatalf("notification %s is %+v, want it %s", id, v, status)
-		}
-		<-ticker.C
 	}
 }
 

@@ -150,7 +150,22 @@ func TestNearlyFullRedisDrains(t *testing.T) {
 // awaitDelivered waits until a notification is.
 func (d *fleet) awaitDelivered(id string) {
 	d.t.Helper()
-	(&durable{fleet: d}).awaitView(id, "delivered")
+	d.awaitView(id, "delivered", "")
+}
+
+// awaitView waits until a notification is shown with a status, and with a reason unless that is empty. With Postgres,
+// one is shown as queued for as long as Redis takes long to respond.
+func (d *fleet) awaitView(id, status, reason string) {
+	d.t.Helper()
+	for deadline := time.Now().Add(patience); ; <-time.After(20 * time.Millisecond) {
+		v := d.view(id)
+		if v.Status == status && (reason == "" || v.Reason == reason) {
+			return
+		}
+		if time.Now().After(deadline) {
+			d.t.Fatalf("notification %s is %+v, want it %s %s", id, v, status, reason)
+		}
+	}
 }
 
 // awaitRefusal waits until nothing more is accepted, and checks how that is said.

@@ -154,15 +154,11 @@ func TestADatabaseIsAddedToARunningDeployment(t *testing.T) {
 		return s.Retrying+s.Queued+s.Sending == 0 &&
 			s.Deferred == 2 && s.Scheduled == 1
 	})
-	if v := d.view(slow[1]); v.Status != "deferred" || v.Reason != "limit 1/1h" {
-		t.Errorf("what was deferred is %+v", v)
-	}
+	d.awaitView(slow[1], "deferred", "limit 1/1h")
 	if v := d.view(retried[0]); v.Status != "delivered" || v.Attempts < 2 {
 		t.Errorf("what was retried is %+v", v)
 	}
-	if v := d.view(later[0]); v.Status != "scheduled" {
-		t.Errorf("what was scheduled is %+v", v)
-	}
+	d.awaitView(later[0], "scheduled", "")
 	if v := d.view(slow[0]); v.Status != "delivered" {
 		t.Errorf("what was delivered is %+v", v)
 	}

@@ -54,9 +54,7 @@ func TestOneNodeOutlivesItsRedis(t *testing.T) {
 	if s.Totals.Accepted != 5 {
 		t.Errorf("totals %+v, want 5 accepted", s.Totals)
 	}
-	if v := d.view(slow[1]); v.Status != "deferred" || v.Reason != "limit 1/1h" {
-		t.Errorf("what waited is %+v", v)
-	}
+	d.awaitView(slow[1], "deferred", "limit 1/1h")
 	if status := d.call(http.MethodDelete, "/v1/users/ada/throttle?category=slow", nil, nil, nil); status != http.StatusNoContent {
 		t.Fatalf("clear: status %d", status)
 	}

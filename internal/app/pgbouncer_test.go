@@ -55,9 +55,7 @@ func TestThroughPgBouncer(t *testing.T) {
 			r.await(t, len(items)+1)
 			d.flushRedis()
 			d.awaitStats("one deferred again", func(s stats) bool { return s.Deferred == 1 })
-			if v := d.view(slow[1]); v.Status != "deferred" || v.Reason != "limit 1/1h" {
-				t.Errorf("what waited is %+v", v)
-			}
+			d.awaitView(slow[1], "deferred", "limit 1/1h")
 			if done, err := deployment.Rebuild(t.Context(), d.settings(), slog.New(slog.DiscardHandler)); err != nil ||
 				done.Waiting != 1 {
 				t.Fatalf("rebuilt %+v, %v", done, err)

@@ -67,9 +67,7 @@ func TestAUsersHoursHoldAndTheirEndReleases(t *testing.T) {
 				other := d.bulk(r.crowd("ben", "default", 1))
 				r.await(t, 1)
 				d.awaitStats("two deferred", func(s stats) bool { return s.Deferred == 2 && s.Totals.Delivered == 1 })
-				if v := d.view(ids[0]); v.Status != "deferred" || v.Reason != "quiet_hours" {
-					t.Errorf("ada's is %s (%s), want deferred (quiet_hours)", v.Status, v.Reason)
-				}
+				d.awaitView(ids[0], "deferred", "quiet_hours")
 				if v := d.view(other[0]); v.Status != "delivered" {
 					t.Errorf("ben's is %s, want delivered", v.Status)
 				}
