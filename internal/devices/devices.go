@@ -135,9 +135,9 @@ func (f *Fanout) sendAll(ctx context.Context, m push.Message, targets []notifica
 func (f *Fanout) sendOne(ctx context.Context, m push.Message, target *notification.Device, attempt int) *push.Error {
 	copied := *m.Notification
 	copied.To = target.Target
-	failure := push.Classify(f.Sender.Send(ctx, push.Message{
+	failure := f.call(ctx, push.Message{
 		Notification: &copied, Attempt: attempt, AdmittedAt: m.AdmittedAt, Deadline: m.Deadline, Passive: m.Passive,
-	}))
+	})
 	delivery := notification.Delivery{
 		DeviceID: target.ID, Attempts: attempt, Ended: true, Outcome: notification.OutcomeDelivered,
 	}
@@ -159,6 +159,17 @@ func (f *Fanout) sendOne(ctx context.Context, m push.Message, target *notificati
 		}
 	}
 	return failure
+}
+
+// call calls the channel's sender. A panic is a result of this device: nobody else recovers it in this goroutine, and
+// it would end the process.
+func (f *Fanout) call(ctx context.Context, m push.Message) (failure *push.Error) {
+	defer func() {
+		if p := recover(); p != nil {
+			failure = push.Panicked(p)
+		}
+	}()
+	return push.Classify(f.Sender.Send(ctx, m))
 }
 
 // noteTimeout bounds the writing of what became of a delivery.

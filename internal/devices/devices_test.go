@@ -78,6 +78,7 @@ func (s *store) Deactivate(_ context.Context, d *notification.Device, since time
 type provider struct {
 	push.Checker
 	results map[string]error
+	panics  string // for this target
 
 	mu      sync.Mutex
 	sent    []string
@@ -90,6 +91,9 @@ func (p *provider) Send(_ context.Context, m push.Message) error {
 	p.sent = append(p.sent, m.To)
 	if m.Passive {
 		p.passive++
+	}
+	if p.panics == m.To {
+		panic("boom")
 	}
 	return p.results[m.To]
 }
@@ -195,6 +199,24 @@ func TestOneResultForAllDevices(t *testing.T) {
 				t.Errorf("got %+v, want %+v", got, c.want)
 			}
 		})
+	}
+}
+
+// A sender that panics for one device may have sent there. The other devices get the notification.
+func TestAPanicForOneDeviceIsItsResult(t *testing.T) {
+	t.Parallel()
+	s, p := newStore("a", "b"), &provider{panics: "to a"}
+	f := devices.NewFanout("webhook", p, s, slog.New(slog.DiscardHandler))
+	got := push.Classify(f.Send(t.Context(), message(1)))
+	if got == nil || got.Class != push.Ambiguous || got.Code != "panic" || !got.Partial || got.Err == nil {
+		t.Errorf("got %+v, want ambiguous: panic, with its cause, delivered to some", got)
+	}
+	want := map[string]notification.Delivery{
+		"a": {DeviceID: "a", Attempts: 1, Outcome: "ambiguous: panic"},
+		"b": {DeviceID: "b", Attempts: 1, Ended: true, Outcome: "delivered"},
+	}
+	if diff := cmp.Diff(want, s.deliveries); diff != "" {
+		t.Errorf("deliveries differ (-want +got):\n%s", diff)
 	}
 }
 
