@@ -86,7 +86,7 @@ func (m *Many) changeSeen(ctx context.Context, action string, view *notification
 	case action == ActionCancel:
 		return changed{}, m.cancel(ctx, id, notification.ReasonCancelled)
 	case action == ActionRetry && slices.Contains(givenUp, view.Status):
-		return m.again(ctx, view, again(view, string(view.Channel)))
+		return m.resend(ctx, view, again(view, string(view.Channel)))
 	case action == ActionRetry:
 		return changed{}, refuse("%s is %s: only failed and expired ones can be sent again", id, view.Status)
 	case string(view.Channel) == channel:
@@ -94,7 +94,7 @@ func (m *Many) changeSeen(ctx context.Context, action string, view *notification
 	case moved:
 		return m.finishMove(ctx, view, again(view, channel))
 	case slices.Contains(givenUp, view.Status):
-		return m.again(ctx, view, again(view, channel))
+		return m.resend(ctx, view, again(view, channel))
 	}
 	return m.move(ctx, view, channel)
 }
@@ -128,6 +128,9 @@ func (m *Many) move(ctx context.Context, view *notification.View, channel string
 	}
 	if refused != nil {
 		return changed{}, refuse("%s can't be moved: %v", view.ID, refused)
+	}
+	if err := m.refuseReceived(ctx, view); err != nil {
+		return changed{}, err
 	}
 	if err := m.refuseSuperseded(ctx, view, next.ID); err != nil {
 		return changed{}, err
@@ -165,6 +168,32 @@ func (m *Many) finishMove(ctx context.Context, view *notification.View,
 		return changed{}, err
 	}
 	return changed{}, goesBack(refused)
+}
+
+// resend sends a notification that was given up again, as another one.
+func (m *Many) resend(ctx context.Context, view *notification.View, next notification.Notification) (changed, error) {
+	if err := m.refuseReceived(ctx, view); err != nil {
+		return changed{}, err
+	}
+	return m.again(ctx, view, next)
+}
+
+// refuseReceived refuses to send what some devices of its user have received: the notification that goes on instead
+// goes to all devices.
+func (m *Many) refuseReceived(ctx context.Context, view *notification.View) error {
+	if view.To != "" {
+		return nil
+	}
+	deliveries, err := m.Store.Deliveries(ctx, &view.Notification)
+	if err != nil {
+		return err
+	}
+	for _, d := range deliveries {
+		if d.Outcome == notification.OutcomeDelivered {
+			return refuse("%s can't be sent again: some of the user's devices have received it", view.ID)
+		}
+	}
+	return nil
 }
 
 // refuseSuperseded refuses what would go on instead of a notification when a newer one with its collapse key was

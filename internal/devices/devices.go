@@ -123,7 +123,7 @@ func (f *Fanout) sendAll(ctx context.Context, m push.Message, targets []notifica
 	group.SetLimit(atOnce)
 	for i, target := range targets {
 		group.Go(func() error {
-			results[i] = f.sendOne(ctx, m, &target, known[target.ID].Attempts+1)
+			results[i] = f.sendOne(ctx, m, &target, known[target.ID])
 			return nil
 		})
 	}
@@ -131,20 +131,49 @@ func (f *Fanout) sendAll(ctx context.Context, m push.Message, targets []notifica
 	return sum(results, deliveredTo(known))
 }
 
-// sendOne sends to one device and notes what became of it.
-func (f *Fanout) sendOne(ctx context.Context, m push.Message, target *notification.Device, attempt int) *push.Error {
+// sendOne sends to one device and notes what became of it; known is what became of it earlier.
+func (f *Fanout) sendOne(ctx context.Context, m push.Message, target *notification.Device,
+	known notification.Delivery,
+) *push.Error {
 	copied := *m.Notification
 	copied.To = target.Target
-	failure := push.Classify(f.Sender.Send(ctx, push.Message{
-		Notification: &copied, Attempt: attempt, AdmittedAt: m.AdmittedAt, Deadline: m.Deadline, Passive: m.Passive,
-	}))
-	delivery := notification.Delivery{
-		DeviceID: target.ID, Attempts: attempt, Ended: true, Outcome: notification.OutcomeDelivered,
+	failure := push.OutOfTime(ctx)
+	untried := failure != nil
+	if !untried {
+		failure = f.call(ctx, push.Message{
+			Notification: &copied, Attempt: known.Attempts + 1, AdmittedAt: m.AdmittedAt, Deadline: m.Deadline,
+			Passive: m.Passive,
+		})
+		untried = failure != nil && failure.Class == push.Throttled && failure.Unsent
+	}
+	f.note(ctx, m, target, noted(target, known, failure, untried), failure)
+	return failure
+}
+
+// noted is what is known of a notification on a device from now on. A device that was not tried keeps what became of
+// its latest attempt, if it had one.
+func noted(target *notification.Device, known notification.Delivery, failure *push.Error, untried bool,
+) notification.Delivery {
+	if untried && known.Attempts > 0 {
+		return known
+	}
+	now := notification.Delivery{
+		DeviceID: target.ID, Attempts: known.Attempts + 1, Ended: true, Outcome: notification.OutcomeDelivered,
+	}
+	if untried {
+		now.Attempts = known.Attempts
 	}
 	if failure != nil {
-		delivery.Outcome, delivery.Reply = failure.Class.String()+": "+failure.Code, failure.Reply
-		delivery.Ended = failure.Final()
+		now.Outcome, now.Reply = failure.Class.String()+": "+failure.Code, failure.Reply
+		now.Ended = failure.Final()
 	}
+	return now
+}
+
+// note writes what became of a notification on a device.
+func (f *Fanout) note(ctx context.Context, m push.Message, target *notification.Device, delivery notification.Delivery,
+	failure *push.Error,
+) {
 	// The result is written even when the time for the delivery is over.
 	noting, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
 	defer cancel()
@@ -158,7 +187,17 @@ func (f *Fanout) sendOne(ctx context.Context, m push.Message, target *notificati
 				"error", err)
 		}
 	}
-	return failure
+}
+
+// call calls the channel's sender. A panic is a result of this device: nobody else recovers it in this goroutine, and
+// it would end the process.
+func (f *Fanout) call(ctx context.Context, m push.Message) (failure *push.Error) {
+	defer func() {
+		if p := recover(); p != nil {
+			failure = push.Panicked(p)
+		}
+	}()
+	return push.Classify(f.Sender.Send(ctx, m))
 }
 
 // noteTimeout bounds the writing of what became of a delivery.

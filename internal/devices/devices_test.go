@@ -78,18 +78,27 @@ func (s *store) Deactivate(_ context.Context, d *notification.Device, since time
 type provider struct {
 	push.Checker
 	results map[string]error
+	panics  string // for this target
 
 	mu      sync.Mutex
 	sent    []string
-	passive int // of all that were sent
+	passive int            // of all that were sent
+	attempt map[string]int // of the latest message to a target
 }
 
 func (p *provider) Send(_ context.Context, m push.Message) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.sent = append(p.sent, m.To)
+	if p.attempt == nil {
+		p.attempt = map[string]int{}
+	}
+	p.attempt[m.To] = m.Attempt
 	if m.Passive {
 		p.passive++
+	}
+	if p.panics == m.To {
+		panic("boom")
 	}
 	return p.results[m.To]
 }

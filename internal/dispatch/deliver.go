@@ -3,7 +3,6 @@ package dispatch
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"log/slog"
 	"runtime/debug"
 	"time"
@@ -147,7 +146,7 @@ func (d *Dispatcher) send(ctx context.Context, g *Grant, deadline *push.Deadline
 	defer leave()
 	defer func() {
 		if p := recover(); p != nil {
-			err = &push.Error{Class: push.Ambiguous, Code: "panic", Err: fmt.Errorf("sender panicked: %v", p)}
+			err = push.Panicked(p)
 		}
 	}()
 	timeout := cmp.Or(settings.Timeout, notification.DefaultTimeout)

@@ -33,13 +33,33 @@ func (d *Dispatcher) outcome(g *Grant, e *push.Error) Outcome {
 	default: // nobody knows the class, so nobody knows what became of the notification
 		d.retryFailure(g, e, retry, &o)
 	}
+	if o.Disposition == Retry && e.Partial && expiresFirst(g, &o) {
+		endDelivered(e, &o)
+	}
 	return o
+}
+
+// expiresFirst reports whether a notification expires before its retry. The moment of admission tells what the store's
+// clock shows now.
+func expiresFirst(g *Grant, o *Outcome) bool {
+	now := g.AdmittedAt.Add(time.Since(g.RepliedAt.Add(g.StartIn)))
+	return !g.Notification.ExpiresAt.IsZero() && !now.Add(o.RetryAfter).Before(g.Notification.ExpiresAt)
+}
+
+// endDelivered ends a notification that some devices have, and the others can't get any more. If it expired, an
+// operator who sends again what expired would reach some devices twice.
+func endDelivered(e *push.Error, o *Outcome) {
+	*o = Outcome{
+		Disposition: Delivered, Reason: "delivered to some devices, last " + e.Class.String() + ": " + e.Code,
+		Refund: o.Refund, Reply: o.Reply,
+	}
 }
 
 // deferThrottled defers a notification whose provider asks to slow down. The wait grows with each such response, and
 // the notification goes behind those that wait already: else a target that is never ready would take every slot of its
-// user. After max_defer it expires, as one does that waits for its slot too long. One that was not sent at all,
-// because its provider's budget is used up or its channel is paused, keeps its place.
+// user. After max_defer it expires, as one does that waits for its slot too long, unless it bypasses the limits. One
+// that was not sent at all, because its provider's budget is used up or its channel is paused, keeps its place, and its
+// store ends it after max_defer; only the sender knows when some devices have it.
 //
 // A schedule says when what failed is tried again, in hours and days; a provider that is busy is asked again sooner.
 func (d *Dispatcher) deferThrottled(g *Grant, e *push.Error, retry notification.Retry, o *Outcome) {
@@ -50,6 +70,9 @@ func (d *Dispatcher) deferThrottled(g *Grant, e *push.Error, retry notification.
 		o.Untried = true
 		retry.MinBackoff = min(retry.MinBackoff, notification.DefaultMinBackoff)
 		o.RetryAfter = max(e.RetryAfter, retry.Backoff(1, d.cfg.Random))
+		if e.Partial && d.tooLate(g, o) {
+			endDelivered(e, o)
+		}
 		return
 	}
 	// Attempts that did not fail had such a response, but for those whose worker died.
@@ -60,18 +83,20 @@ func (d *Dispatcher) deferThrottled(g *Grant, e *push.Error, retry notification.
 	}
 }
 
-// tooLate reports whether the wait that is ahead of a notification would go beyond max_defer. Each wait counts by
+// tooLate reports whether the wait that is ahead of a notification would go beyond its max_defer. Each wait counts by
 // itself: the time in which the notification failed and was to be tried again is no wait.
 func (d *Dispatcher) tooLate(g *Grant, o *Outcome) bool {
-	limit := d.cfg.MaxDefer(g.Notification.Category)
-	return limit > 0 && g.AdmittedAt.Sub(g.WaitsSince)+o.RetryAfter > limit
+	return d.cfg.TooLate(g.Notification, g.WaitsSince, g.AdmittedAt.Add(o.RetryAfter))
 }
 
 // expire ends a notification that would wait for its provider for too long.
 func expire(e *push.Error, o *Outcome) {
-	*o = Outcome{Disposition: Expired, Reason: notification.ReasonMaxDefer + ", last " + o.Reason, Refund: o.Refund, Reply: o.Reply}
 	if e.Partial {
-		o.Disposition, o.Reason = Delivered, "delivered to some devices, last "+e.Class.String()+": "+e.Code
+		endDelivered(e, o)
+		return
+	}
+	*o = Outcome{
+		Disposition: Expired, Reason: notification.ReasonMaxDefer + ", last " + o.Reason, Refund: o.Refund, Reply: o.Reply,
 	}
 }
 
@@ -82,7 +107,7 @@ func (d *Dispatcher) retryFailure(g *Grant, e *push.Error, retry notification.Re
 	case failures < retry.MaxAttempts:
 		o.Failure, o.RetryAfter = true, max(e.RetryAfter, retry.Backoff(failures, d.cfg.Random))
 	case e.Partial:
-		o.Disposition, o.Reason = Delivered, "delivered to some devices, last "+o.Reason
+		endDelivered(e, o)
 	default:
 		o.Disposition, o.Reason, o.Failure = Failed, notification.ReasonMaxAttempts+", last "+o.Reason, true
 	}

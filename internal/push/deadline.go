@@ -1,6 +1,8 @@
 package push
 
 import (
+	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 )
@@ -48,3 +50,17 @@ func (d *Deadline) Left(most time.Duration) time.Duration {
 
 // Late is the failure of a delivery whose call would have begun after its deadline. It has reached nobody.
 func Late() *Error { return &Error{Class: Throttled, Code: CodeLate, Unsent: true} }
+
+// OutOfTime is the failure of a delivery whose context has ended before its call: its time is over, or the process
+// stops. It has reached nobody, and says nothing of the host that was to be called. It is nil while the context holds.
+func OutOfTime(ctx context.Context) *Error {
+	err := ctx.Err()
+	if err == nil {
+		return nil
+	}
+	failure := &Error{Class: Transient, Code: "timeout", Concerns: ConcernsTarget, Unsent: true}
+	if errors.Is(err, context.Canceled) {
+		failure.Code = "cancelled"
+	}
+	return failure
+}

@@ -201,5 +201,10 @@ func Classify(err error) *Error {
 // errNilError is a fault in a sender's code: a nil *Error is no longer nil once it is an error.
 var errNilError = errors.New("the sender returned a nil *push.Error; it must return nil itself")
 
+// Panicked is the failure of a delivery whose sender panicked: nobody knows what it did before.
+func Panicked(p any) *Error {
+	return &Error{Class: Ambiguous, Code: "panic", Err: fmt.Errorf("sender panicked: %v", p)}
+}
+
 // Registry holds the senders of the configured channels.
 type Registry map[notification.Channel]Sender

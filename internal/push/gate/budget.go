@@ -44,6 +44,9 @@ type refusal struct {
 	wait    time.Duration
 }
 
+// refundTimeout bounds how long it may take to take a call back.
+const refundTimeout = time.Second
+
 // take takes a call out of one budget. What was taken can be taken back, when nothing was sent.
 func (g *Gate) take(ctx context.Context, code, key string, rules []throttle.Rule) (refused *refusal, takeBack func()) {
 	if len(rules) == 0 {
@@ -59,7 +62,9 @@ func (g *Gate) take(ctx context.Context, code, key string, rules []throttle.Rule
 		return &refusal{later(code, decision.Wait()), decision.Wait()}, func() {}
 	}
 	return nil, func() {
-		// What can't be taken back is a call that its target lost.
+		// What can't be taken back is a call that its target lost. It is taken back even when the delivery's time is over.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refundTimeout)
+		defer cancel()
 		_, _ = g.cfg.Limiter.Refund(ctx, g.key(key), plan, id, decision.At)
 	}
 }

@@ -96,6 +96,9 @@ func (g *Gate) Renew(budgetKey string) (resumed bool) {
 
 // Send implements [push.Sender].
 func (g *Gate) Send(ctx context.Context, m push.Message) error {
+	if over := push.OutOfTime(ctx); over != nil {
+		return over
+	}
 	if wait := g.slow.of(m.To); wait > 0 {
 		return later(CodeTarget, wait)
 	}
@@ -116,21 +119,9 @@ func (g *Gate) Send(ctx context.Context, m push.Message) error {
 		return later(CodeBusy, wait)
 	}
 	defer func() { leave(outcome) }()
-	if !g.mayTry(ctx, h) {
-		return later(CodeOpen, h.openWait())
-	}
-	takeBack, refusal := g.spend(ctx, m)
+	report, refusal := g.pass(ctx, h, m)
 	if refusal != nil {
 		return refusal
-	}
-	if !m.Deadline.Begin() { // the limiter may have taken any time
-		takeBack()
-		return push.Late()
-	}
-	report, err := h.breaker.Allow()
-	if err != nil {
-		takeBack()
-		return later(CodeOpen, h.openWait())
 	}
 	outcome = failed // if the sender panics, too
 	defer func() { report(outcome.err()) }()
@@ -139,6 +130,38 @@ func (g *Gate) Send(ctx context.Context, m push.Message) error {
 		return nil
 	}
 	return failure
+}
+
+// pass has a call pass the host's breaker and the budgets. What a call that may not be made took of them is taken back.
+func (g *Gate) pass(ctx context.Context, h *host, m push.Message) (report func(error), refusal *push.Error) {
+	if !g.mayTry(ctx, h) {
+		return nil, later(CodeOpen, h.openWait())
+	}
+	takeBack, refusal := g.spend(ctx, m)
+	if refusal != nil {
+		return nil, refusal
+	}
+	if refusal = begin(ctx, m.Deadline); refusal != nil { // the limiter may have taken any time
+		takeBack()
+		return nil, refusal
+	}
+	report, err := h.breaker.Allow()
+	if err != nil {
+		takeBack()
+		return nil, later(CodeOpen, h.openWait())
+	}
+	return report, nil
+}
+
+// begin returns why a call may not begin any more.
+func begin(ctx context.Context, deadline *push.Deadline) *push.Error {
+	if over := push.OutOfTime(ctx); over != nil {
+		return over
+	}
+	if !deadline.Begin() {
+		return push.Late()
+	}
+	return nil
 }
 
 // call makes the call, and applies what its outcome means for those that follow.
