@@ -58,7 +58,7 @@ func (a *App) openWorkers(context.Context) (err error) {
 	d.Rules.PausedFor = func(category string) time.Duration { return a.follower.Wait(control.Category, category) }
 	cfg := dispatch.Config{
 		Partitions: a.cfg.Partitions, Concurrency: a.cfg.Concurrency, DrainTimeout: a.cfg.DrainTimeout,
-		Settings: d.Rules.Deliveries, TooLate: d.Rules.TooLate, Passive: d.Rules.Passive,
+		Settings: d.Rules.Deliveries, MaxDefer: d.Rules.MaxDefer, Passive: d.Rules.Passive,
 		ChannelPaused: func(channel notification.Channel) time.Duration {
 			return a.follower.Wait(control.Channel, string(channel))
 		},

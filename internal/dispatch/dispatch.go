@@ -63,9 +63,9 @@ type Config struct {
 	Settings func(category string, channel notification.Channel) Settings
 	// Random gives uniform numbers in [0, 1). Defaults to [mathrand.Float64].
 	Random func() float64
-	// TooLate reports whether a notification that could go since a moment, and waits until another, for its slot or for
-	// a provider that asks it to slow down, waits for longer than max_defer. Defaults to never.
-	TooLate func(n *notification.Notification, since, until time.Time) bool
+	// MaxDefer gives how long a notification of a category may wait for its slot, or for a provider that asks it to
+	// slow down. Defaults to no bound.
+	MaxDefer func(category string) time.Duration
 	// Passive reports whether a notification that goes out at a moment is not to disturb its user. Defaults to never.
 	Passive func(n *notification.Notification, at time.Time) bool
 	// ChannelPaused gives how long notifications of a channel that operators paused wait before their next try; 0 when
@@ -108,8 +108,8 @@ func (c Config) withDefaults() Config {
 	if c.Random == nil {
 		c.Random = mathrand.Float64
 	}
-	if c.TooLate == nil {
-		c.TooLate = func(*notification.Notification, time.Time, time.Time) bool { return false }
+	if c.MaxDefer == nil {
+		c.MaxDefer = func(string) time.Duration { return 0 }
 	}
 	if c.Passive == nil {
 		c.Passive = func(*notification.Notification, time.Time) bool { return false }

@@ -57,9 +57,9 @@ func endDelivered(e *push.Error, o *Outcome) {
 
 // deferThrottled defers a notification whose provider asks to slow down. The wait grows with each such response, and
 // the notification goes behind those that wait already: else a target that is never ready would take every slot of its
-// user. After max_defer it expires, as one does that waits for its slot too long, unless it bypasses the limits. One
-// that was not sent at all, because its provider's budget is used up or its channel is paused, keeps its place, and its
-// store ends it after max_defer; only the sender knows when some devices have it.
+// user. After max_defer it expires, as one does that waits for its slot too long, and also if it bypasses the limits:
+// no wait may be without end. One that was not sent at all, because its provider's budget is used up or its channel is
+// paused, keeps its place, and its store ends it after max_defer; only the sender knows when some devices have it.
 //
 // A schedule says when what failed is tried again, in hours and days; a provider that is busy is asked again sooner.
 func (d *Dispatcher) deferThrottled(g *Grant, e *push.Error, retry notification.Retry, o *Outcome) {
@@ -83,10 +83,11 @@ func (d *Dispatcher) deferThrottled(g *Grant, e *push.Error, retry notification.
 	}
 }
 
-// tooLate reports whether the wait that is ahead of a notification would go beyond its max_defer. Each wait counts by
+// tooLate reports whether the wait that is ahead of a notification would go beyond max_defer. Each wait counts by
 // itself: the time in which the notification failed and was to be tried again is no wait.
 func (d *Dispatcher) tooLate(g *Grant, o *Outcome) bool {
-	return d.cfg.TooLate(g.Notification, g.WaitsSince, g.AdmittedAt.Add(o.RetryAfter))
+	limit := d.cfg.MaxDefer(g.Notification.Category)
+	return limit > 0 && g.AdmittedAt.Sub(g.WaitsSince)+o.RetryAfter > limit
 }
 
 // expire ends a notification that would wait for its provider for too long.

@@ -233,8 +233,7 @@ func TestThrottledResponsesBackOffAndEnd(t *testing.T) {
 	for name, test := range map[string]struct {
 		attempt, failures int
 		waited            time.Duration
-		priority          notification.Priority // critical bypasses
-		retry             notification.Retry    // instead of the schedule
+		retry             notification.Retry // instead of the schedule
 		err               *push.Error
 		want              dispatch.Outcome
 	}{
@@ -277,13 +276,6 @@ func TestThrottledResponsesBackOffAndEnd(t *testing.T) {
 			err:     &push.Error{Class: push.Throttled, Code: "429", RetryAfter: time.Hour},
 			want: dispatch.Outcome{
 				Disposition: dispatch.Expired, Reason: "max_defer, last throttled: 429", Refund: true,
-			},
-		},
-		"what bypasses is never too late": {
-			attempt: 3, waited: maxDefer, priority: notification.PriorityCritical,
-			err: &push.Error{Class: push.Throttled, Code: "429", RetryAfter: time.Hour},
-			want: dispatch.Outcome{
-				Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: time.Hour, Behind: true, Refund: true,
 			},
 		},
 		"some devices have it": {
@@ -338,10 +330,7 @@ func TestThrottledResponsesBackOffAndEnd(t *testing.T) {
 				s, g := newStore(), granted()
 				g.Attempt, g.Failures = test.attempt, test.failures
 				g.WaitsSince = g.AdmittedAt.Add(-test.waited)
-				g.Notification.Priority = test.priority
-				cfg := dispatch.Config{TooLate: func(n *notification.Notification, since, until time.Time) bool {
-					return n.Priority != notification.PriorityCritical && until.Sub(since) > maxDefer
-				}}
+				cfg := dispatch.Config{MaxDefer: func(string) time.Duration { return maxDefer }}
 				if test.retry.MaxBackoff > 0 {
 					cfg.Settings = func(string, notification.Channel) dispatch.Settings {
 						return dispatch.Settings{DeliverySettings: notification.DeliverySettings{Retry: test.retry}}

@@ -147,12 +147,6 @@ func (p *Policy) categoryFault(name string) string {
 // MaxDefer is how long a notification of a category may wait for its limits.
 func (p *Policy) MaxDefer(category string) time.Duration { return p.Settings("", category).MaxDefer }
 
-// TooLate reports whether a notification that could go since a moment, and waits until another, waits for longer than
-// max_defer. It decides as the agendas do: what bypasses the limits never does.
-func (p *Policy) TooLate(n *notification.Notification, since, until time.Time) bool {
-	return p.ofCategory(n.Category).TooLate(n.Priority, since, until)
-}
-
 // longestRetryAfter is the longest wait that a provider may ask for.
 const longestRetryAfter = time.Hour
 

@@ -176,33 +176,6 @@ func TestLongestWindowReachesBackAsFarAsAnyRuleCounts(t *testing.T) {
 	}
 }
 
-// What bypasses the limits may wait for its provider for longer than max_defer, as it may for its slot.
-func TestWhatBypassesIsNeverTooLate(t *testing.T) {
-	t.Parallel()
-	p, since := fixed(t, rulesText+"bypass_priority: critical\n"), time.Unix(1_800_000_000, 0)
-	for name, c := range map[string]struct {
-		category string
-		priority notification.Priority
-		want     bool
-	}{
-		"no bypass":                  {"chat", notification.PriorityHigh, true},
-		"by priority":                {"chat", notification.PriorityCritical, false},
-		"by category":                {"security", notification.PriorityLow, false},
-		"a category that is unknown": {"old", notification.PriorityCritical, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			n := &notification.Notification{Category: c.category, Priority: c.priority}
-			if got := p.TooLate(n, since, since.Add(25*time.Hour)); got != c.want {
-				t.Errorf("after 25 h it is too late: %t, want %t", got, c.want)
-			}
-			if p.TooLate(n, since, since.Add(2*time.Hour)) {
-				t.Error("too late just in time")
-			}
-		})
-	}
-}
-
 func TestHowLongANotificationMayTake(t *testing.T) {
 	t.Parallel()
 	p := fixed(t, rulesText)
