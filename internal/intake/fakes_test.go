@@ -128,6 +128,8 @@ func (r *store) Reserved(_ context.Context, key, fingerprint string) (intake.Res
 		return intake.Reservation{Claim: intake.ClaimNew}, nil
 	case held.Fingerprint != fingerprint:
 		return intake.Reservation{Claim: intake.ClaimOther, ID: held.ID}, nil
+	case held.Pending && held.Over:
+		return intake.Reservation{Claim: intake.ClaimNew, ID: held.ID}, nil
 	case held.Pending:
 		return intake.Reservation{Claim: intake.ClaimBusy, ID: held.ID}, nil
 	}

@@ -180,16 +180,8 @@ func isFixed(fault *notification.FieldError) bool {
 
 // recognizeOne looks for what was accepted with the key of a refused request, or else with its id.
 func (in *Intake) recognizeOne(ctx context.Context, request *Request, n *notification.Notification, r *Result) error {
-	if key := request.IdempotencyKey; key != "" {
-		held, err := in.cfg.Store.Reserved(ctx, key, fingerprint(request))
-		if err != nil || held.Claim != ClaimDone {
-			return err
-		}
-		found, err := in.cfg.Store.Originals(ctx, []Original{{n.UserID, held.ID}})
-		if err == nil {
-			*r = known(held.ID, found[0], n, request.Template != nil)
-		}
-		return err
+	if request.IdempotencyKey != "" {
+		return in.recognizeByKey(ctx, request, n, r)
 	}
 	view, err := in.cfg.Store.View(ctx, n.ID)
 	switch {
@@ -198,6 +190,29 @@ func (in *Intake) recognizeOne(ctx context.Context, request *Request, n *notific
 	case err == nil && len(n.Differences(&view.Notification)) == 0:
 		*r = Result{Notification: &view.Notification, Known: true}
 	}
+	return err
+}
+
+// recognizeByKey looks for what was accepted with the key of a refused request. Its response may have been lost before
+// the key was committed: the notification is there then, and the key is committed now.
+func (in *Intake) recognizeByKey(ctx context.Context, request *Request, n *notification.Notification, r *Result) error {
+	held, err := in.cfg.Store.Reserved(ctx, request.IdempotencyKey, fingerprint(request))
+	if err != nil || held.ID == "" || held.Claim == ClaimOther {
+		return err
+	}
+	found, err := in.cfg.Store.Originals(ctx, []Original{{n.UserID, held.ID}})
+	switch {
+	case err != nil:
+		return err
+	case found[0] == nil && held.Claim == ClaimBusy:
+		r.Err = ErrInProgress
+		return nil
+	case found[0] == nil && held.Claim == ClaimNew:
+		return nil
+	case held.Claim != ClaimDone:
+		err = in.cfg.Store.Commit(ctx, []string{request.IdempotencyKey})
+	}
+	*r = known(held.ID, found[0], n, request.Template != nil)
 	return err
 }
 

@@ -14,7 +14,8 @@ type Store interface {
 	// Reserve reserves idempotency keys, of which none comes twice, and returns one reservation for each, in order. A
 	// store that can tell whether the notification with a key has ended keeps the key until then.
 	Reserve(ctx context.Context, keys []Key) ([]Reservation, error)
-	// Reserved tells who has an idempotency key, and changes nothing. ClaimNew stands for nobody.
+	// Reserved tells who has an idempotency key, and changes nothing. ClaimNew stands for nobody, or with an id for a
+	// caller who has given up.
 	Reserved(ctx context.Context, key, fingerprint string) (Reservation, error)
 	// Commit notes that the notifications with reserved keys have been accepted.
 	Commit(ctx context.Context, keys []string) error

@@ -81,22 +81,13 @@ func (r *Store) reserve(ctx context.Context, keys []intake.Key, part []int, rese
 	return nil
 }
 
-// Reserved implements [intake.Store].
+// Reserved implements [intake.Store]. A key without a life is only looked up.
 func (r *Store) Reserved(ctx context.Context, key, fingerprint string) (intake.Reservation, error) {
-	held, err := r.client.HGetAll(ctx, r.reservationKey(key)).Result()
-	if err != nil {
+	reservations := make([]intake.Reservation, 1)
+	if err := r.reserve(ctx, []intake.Key{{Key: key, Fingerprint: fingerprint}}, []int{0}, reservations); err != nil {
 		return intake.Reservation{}, fmt.Errorf("look up an idempotency key: %w", err)
 	}
-	_, accepting := held["p"]
-	switch {
-	case held["i"] == "":
-		return intake.Reservation{Claim: intake.ClaimNew}, nil
-	case held["f"] != fingerprint:
-		return intake.Reservation{Claim: intake.ClaimOther, ID: held["i"]}, nil
-	case accepting: // or given up: only Reserve asks the clock, which takes it over then
-		return intake.Reservation{Claim: intake.ClaimBusy, ID: held["i"]}, nil
-	}
-	return intake.Reservation{Claim: intake.ClaimDone, ID: held["i"]}, nil
+	return reservations[0], nil
 }
 
 // Commit implements [intake.Store].

@@ -1,9 +1,10 @@
--- reserve claims idempotency keys of one partition, each for one notification.
+-- reserve claims idempotency keys of one partition, each for one notification, or tells who has them.
 --
 -- KEYS     hashes of the keys: f fingerprint of the body, i id of the notification, p µs until which it is being
 --          accepted
 -- ARGV[1]  how long accepting may take, in µs
--- ARGV     then for each key: fingerprint, id for the notification if the key is new, life of the key in ms
+-- ARGV     then for each key: fingerprint, id for the notification if the key is new, life of the key in ms (0: tell who
+--          has it, and change nothing)
 --
 -- Result   for each key "new" and the id under which to accept it, "done" and the id that was accepted before, "busy"
 --          and the id that is being accepted, or "other" and the id of another body that has the key
@@ -18,7 +19,9 @@ local function reserve(key, fingerprint, id, life)
     if not known[3] then return 'done', known[2] end
     if tonumber(known[3]) > now then return 'busy', known[2] end
     id = known[2]
-  else
+  end
+  if life == '0' then return 'new', id end
+  if not known[2] then
     redis.call('HSET', key, 'f', fingerprint, 'i', id)
   end
   redis.call('HSET', key, 'p', accepting_until)
