@@ -138,11 +138,15 @@ UPDATE pacer.idempotency_keys k SET accepting_until = NULL
 FROM unnest($1::text[]) AS a(key) WHERE k.key = ANY (ARRAY[a.key])`
 
 // Commit implements [intake.Store].
-func (r *Store) Commit(ctx context.Context, keys []string) error {
+func (r *Store) Commit(ctx context.Context, keys []intake.AcceptedKey) error {
 	ctx, cancel := bounded(ctx, r.cfg.AcceptTimeout)
 	defer cancel()
-	keys = slices.Sorted(slices.Values(keys)) // the order in which Reserve takes them
-	if _, err := r.pool.Exec(ctx, commitSQL, keys); err != nil {
+	names := make([]string, len(keys))
+	for i, k := range keys {
+		names[i] = k.Key
+	}
+	slices.Sort(names) // the order in which Reserve takes them
+	if _, err := r.pool.Exec(ctx, commitSQL, names); err != nil {
 		return describe("commit idempotency keys", err)
 	}
 	return nil

@@ -2,6 +2,7 @@ package redis_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/intake"
@@ -37,4 +38,44 @@ func TestALookTellsThatARequestHasGivenUp(t *testing.T) {
 	}
 	reserve("new", intake.Reservation{Claim: intake.ClaimNew, ID: "old"})
 	reserve("new", intake.Reservation{Claim: intake.ClaimBusy, ID: "old"})
+}
+
+// A key outlives its notification, so it keeps when that was accepted. One that an earlier version committed does not
+// know, and one that is over when it is committed stays over.
+func TestAKeyKeepsWhenItsNotificationWasAccepted(t *testing.T) {
+	t.Parallel()
+	client, at := redistest.Client(t), time.Date(2026, 3, 14, 15, 9, 26, 535_000, time.UTC)
+	agendas, err := agenda.New(client, agenda.Config{Partitions: 2, Settings: storetest.Settings})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := redis.New(client, agendas)
+	var accepted []intake.AcceptedKey
+	for _, key := range []string{"one", "two", "unknown", "over"} {
+		if _, err := storetest.ReserveOne(t.Context(), store, key, "body", "id"); err != nil {
+			t.Fatal(err)
+		}
+		at = at.Add(time.Microsecond)
+		accepted = append(accepted, intake.AcceptedKey{Key: key, At: at})
+	}
+	accepted[2].At = time.Time{}
+	over := agenda.PartitionPrefix(agendas.PartitionOf("over")) + "k:over"
+	if err := client.Del(t.Context(), over).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Commit(t.Context(), accepted); err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range accepted[:3] {
+		want := intake.Reservation{Claim: intake.ClaimDone, ID: "id", At: k.At}
+		if got, err := store.Reserved(t.Context(), k.Key, "body"); err != nil || got != want {
+			t.Errorf("%s is reserved as %+v, %v; want %+v", k.Key, got, err, want)
+		}
+		if got, err := storetest.ReserveOne(t.Context(), store, k.Key, "body", "new"); err != nil || got != want {
+			t.Errorf("%s is reserved again as %+v, %v; want %+v", k.Key, got, err, want)
+		}
+	}
+	if n, err := client.Exists(t.Context(), over).Result(); err != nil || n > 0 {
+		t.Errorf("the key that was over is back (%v)", err)
+	}
 }
