@@ -22,9 +22,11 @@ var reserveSource string
 //go:embed commit.lua
 var commitSource string
 
-// reserveScript claims idempotency keys of one partition, see reserve.lua; commitScript commits them, see commit.lua.
+// reserveScript claims idempotency keys of one partition, and lookScript tells who has them, see reserve.lua;
+// commitScript commits them, see commit.lua.
 var (
 	reserveScript = script.New(reserveSource)
+	lookScript    = script.NewWhenFull(reserveSource)
 	commitScript  = script.NewWhenFull(commitSource)
 )
 
@@ -39,7 +41,7 @@ func (r *Store) Reserve(ctx context.Context, keys []intake.Key) ([]intake.Reserv
 	}
 	reservations := make([]intake.Reservation, len(keys))
 	err := r.eachPart(ctx, names, func(ctx context.Context, part []int) error {
-		return r.reserve(ctx, keys, part, reservations)
+		return r.reserve(ctx, reserveScript, keys, part, reservations)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("reserve idempotency keys: %w", err)
@@ -75,15 +77,17 @@ var claims = map[string]intake.Claim{
 	"new": intake.ClaimNew, "done": intake.ClaimDone, "busy": intake.ClaimBusy, "other": intake.ClaimOther,
 }
 
-// reserve reserves the keys that have the given indexes, all of one partition.
-func (r *Store) reserve(ctx context.Context, keys []intake.Key, part []int, reservations []intake.Reservation) error {
+// reserve reserves the keys that have the given indexes, all of one partition, or looks them up.
+func (r *Store) reserve(ctx context.Context, run *script.Script, keys []intake.Key, part []int,
+	reservations []intake.Reservation,
+) error {
 	names, args := make([]string, len(part)), []any{strconv.FormatInt(acceptTime.Microseconds(), 10)}
 	for i, index := range part {
 		k := keys[index]
 		names[i] = r.reservationKey(k.Key)
 		args = append(args, k.Fingerprint, k.ID, strconv.FormatInt(k.Life.Milliseconds(), 10))
 	}
-	reply, err := reserveScript.Run(ctx, r.client, names, args...).StringSlice()
+	reply, err := run.Run(ctx, r.client, names, args...).StringSlice()
 	if err != nil {
 		return err
 	}
@@ -106,7 +110,8 @@ func (r *Store) reserve(ctx context.Context, keys []intake.Key, part []int, rese
 // Reserved implements [intake.Store]. A key without a life is only looked up.
 func (r *Store) Reserved(ctx context.Context, key, fingerprint string) (intake.Reservation, error) {
 	reservations := make([]intake.Reservation, 1)
-	if err := r.reserve(ctx, []intake.Key{{Key: key, Fingerprint: fingerprint}}, []int{0}, reservations); err != nil {
+	look := []intake.Key{{Key: key, Fingerprint: fingerprint}}
+	if err := r.reserve(ctx, lookScript, look, []int{0}, reservations); err != nil {
 		return intake.Reservation{}, fmt.Errorf("look up an idempotency key: %w", err)
 	}
 	return reservations[0], nil

@@ -40,6 +40,30 @@ func TestALookTellsThatARequestHasGivenUp(t *testing.T) {
 	reserve("new", intake.Reservation{Claim: intake.ClaimBusy, ID: "old"})
 }
 
+// A full Redis still tells who has a key, and notes that its notification was accepted.
+func TestAFullRedisTellsWhoHasAKey(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := server.Client(t)
+	agendas, err := agenda.New(client, agenda.Config{Partitions: 1, Settings: storetest.Settings})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := redis.New(client, agendas)
+	if _, err := storetest.ReserveOne(t.Context(), store, "key", "body", "id"); err != nil {
+		t.Fatal(err)
+	}
+	server.ConfigSet("maxmemory", "1")
+	at := time.UnixMicro(1).UTC()
+	if err := store.Commit(t.Context(), []intake.AcceptedKey{{Key: "key", At: at}}); err != nil {
+		t.Error(err)
+	}
+	want := intake.Reservation{Claim: intake.ClaimDone, ID: "id", At: at}
+	if got, err := store.Reserved(t.Context(), "key", "body"); err != nil || got != want {
+		t.Errorf("it is reserved as %+v, %v; want %+v", got, err, want)
+	}
+}
+
 // A key outlives its notification, so it keeps when that was accepted. One that an earlier version committed does not
 // know, and one that is over when it is committed stays over.
 func TestAKeyKeepsWhenItsNotificationWasAccepted(t *testing.T) {
