@@ -100,6 +100,8 @@ func (c *Client) Enqueue(ctx context.Context, n Notification) (*View, error) {
 const (
 	maxItems = 10_000
 	maxBytes = 16 << 20
+	// maxWaits is how many items may have a MaxWait: of each, the API has to know when it would go.
+	maxWaits = 1000
 )
 
 // EnqueueMany sends many notifications, in as few requests as the API allows, and returns one result for each, in
@@ -159,7 +161,7 @@ type batch struct {
 
 // batchOf encodes as many of the notifications as one request may hold.
 func batchOf(notifications []Notification) *batch {
-	b := &batch{body: []byte{'['}}
+	b, waits := &batch{body: []byte{'['}}, 0
 	for i := range notifications {
 		item, err := encode(notifications[i])
 		if err != nil {
@@ -172,6 +174,11 @@ func batchOf(notifications []Notification) *batch {
 		}
 		if len(b.sent) == maxItems || len(b.sent) > 0 && len(b.body)+len(item)+2 > maxBytes {
 			break
+		}
+		if notifications[i].MaxWait != "" {
+			if waits++; waits > maxWaits {
+				break
+			}
 		}
 		if len(b.sent) > 0 {
 			b.body = append(b.body, ',')

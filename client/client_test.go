@@ -159,7 +159,11 @@ func TestManyGoInAsFewRequestsAsMayBe(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		n, size, requests int
-	}{"Items": {n: 25_000, requests: 3}, "Bytes": {n: 100, size: 250_000, requests: 2}, "None": {}} {
+		maxWait           int // one of so many has a max_wait
+	}{
+		"Items": {n: 25_000, requests: 3}, "Bytes": {n: 100, size: 250_000, requests: 2}, "None": {},
+		"MaxWait": {n: 1500, maxWait: 1, requests: 2}, "SomeMaxWait": {n: 10_000, maxWait: 5, requests: 2},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := &server{}
@@ -167,6 +171,10 @@ func TestManyGoInAsFewRequestsAsMayBe(t *testing.T) {
 				var items []json.RawMessage
 				if err := json.Unmarshal([]byte(s.bodies[n-1]), &items); err != nil {
 					t.Error(err)
+				}
+				if strings.Count(s.bodies[n-1], `"max_wait"`) > 1000 {
+					w.WriteHeader(http.StatusRequestEntityTooLarge)
+					return
 				}
 				results := make([]client.Result, len(items))
 				for i := range results {
@@ -177,6 +185,9 @@ func TestManyGoInAsFewRequestsAsMayBe(t *testing.T) {
 			many := make([]client.Notification, c.n)
 			for i := range many {
 				many[i] = client.Notification{UserID: "ada", Body: strings.Repeat("b", c.size)}
+				if c.maxWait > 0 && i%c.maxWait == 0 {
+					many[i].MaxWait = "30s"
+				}
 			}
 			results, err := newClient(t, s, client.Config{}).EnqueueMany(t.Context(), many)
 			if err != nil || len(results) != c.n || len(s.bodies) != c.requests {

@@ -33,10 +33,11 @@ type cut struct {
 
 	before int
 	waits  bool // what is there is in the backlog
+	leaves bool // and is left out, as another replaces it
 }
 
 // queueOf makes a queue of what is known of a backlog: how many there are of each priority, the first of it, and where
-// those stand that are asked for.
+// those stand that are asked for. Of two cuts at one place, that of what leaves it comes last.
 func queueOf(counts [4]int, first []standing, cuts []cut) []standing {
 	size := 0
 	for i, count := range counts {
@@ -44,7 +45,7 @@ func queueOf(counts [4]int, first []standing, cuts []cut) []standing {
 		size += count
 	}
 	for i, s := range first {
-		if !slices.ContainsFunc(cuts, func(c cut) bool { return c.asked != nil && c.place == s.place }) {
+		if !slices.ContainsFunc(cuts, func(c cut) bool { return (c.asked != nil || c.leaves) && c.place == s.place }) {
 			cuts = append(cuts, cut{standing: s, before: i, waits: true})
 		}
 	}
@@ -62,7 +63,7 @@ func queueOf(counts [4]int, first []standing, cuts []cut) []standing {
 		if c.waits {
 			between, known = between-1, known+1
 		}
-		if c.asked != nil || c.waits {
+		if c.asked != nil || c.waits && !c.leaves {
 			queue = append(queue, c.standing)
 		}
 		if between > 0 {

@@ -85,7 +85,40 @@ func (p *planning) plan(ctx context.Context) ([]string, error) {
 			f.by, f.until = first[q.category].by, first[q.category].at
 		}
 	}
+	p.copyReplaced()
 	return p.missing, nil
+}
+
+// replacementOf returns the index of the last request that would replace what a request asks for, as it has the same
+// collapse key; -1 for none.
+func (p *planning) replacementOf(i int) int {
+	q, f := &p.requests[i], &p.found[i]
+	if q.collapse == "" || f.gone() {
+		return -1
+	}
+	for j := len(p.requests) - 1; j >= 0; j-- {
+		if f.state == "" && j <= i {
+			break
+		}
+		if r := &p.requests[j]; p.found[j].state == "" && r.collapse == q.collapse && r.category == q.category {
+			return j
+		}
+	}
+	return -1
+}
+
+// copyReplaced says of what is replaced by another that is asked for that it goes when the other does.
+func (p *planning) copyReplaced() {
+	for i, q := range p.requests {
+		f, j := &p.found[i], p.replacementOf(i)
+		if j < 0 {
+			continue
+		}
+		f.asked, f.refused = p.found[j].asked, ""
+		if q.refuses != nil {
+			f.refused = q.refuses(max(p.now, f.due), f.at)
+		}
+	}
 }
 
 // firstOf is when the first of a backlog goes, and why then.
@@ -98,19 +131,20 @@ type firstOf struct {
 func (p *planning) askedLater(t *timetable) {
 	for i, q := range p.requests {
 		f, l := &p.found[i], p.tracks[q.category]
-		if f.gone() || f.due == 0 || !slices.Contains(t.tracks, l) {
+		if f.gone() || f.due == 0 || !slices.Contains(t.tracks, l) || p.replacementOf(i) >= 0 {
 			continue
 		}
 		t.later = append(t.later, arrival{standing{place: f.place, channel: f.channel, asked: &f.asked}, f.due, l})
 	}
 }
 
-// arrive has what was read of what is later arrive in a timetable, where it is not asked for.
+// arrive has what was read of what is later arrive in a timetable, where it is neither asked for nor replaced.
 func (p *planning) arrive(t *timetable) {
 	for _, one := range p.later.ones[t.laterRead:] {
-		isAsked := slices.ContainsFunc(p.requests, func(q request) bool { return q.id == one.id })
+		leftOut := slices.ContainsFunc(p.requests, func(q request) bool { return q.id == one.id }) ||
+			slices.ContainsFunc(p.found, func(f found) bool { return f.replaces == one.id })
 		l := p.tracks[one.category]
-		if l != nil && !isAsked && slices.Contains(t.tracks, l) {
+		if l != nil && !leftOut && slices.Contains(t.tracks, l) {
 			t.later = append(t.later, arrival{one.standing, one.due, l})
 		}
 		if l == nil && t.sharesCap(p.agendas.cfg.Settings(p.userID, one.category)) && one.category != "" &&
@@ -192,19 +226,21 @@ func (p *planning) readOn(ctx context.Context, channels bool, most, skip int, fr
 }
 
 // cutsOf are the places in a category that requests are about.
-func (p *planning) cutsOf(category string) []cut {
-	var cuts []cut
+func (p *planning) cutsOf(category string) (cuts []cut) {
+	var leaving []cut
 	for i, q := range p.requests {
 		f := &p.found[i]
 		if q.category != category || f.gone() {
 			continue
 		}
-		f.refuses = q.refuses
-		if f.state == "" {
-			f.expires, f.channel = q.expires, q.channel
+		p.complete(&q, f)
+		if f.replacedPlace > 0 {
+			leaving = append(leaving, cut{
+				standing: standing{place: f.replacedPlace}, before: f.beforeReplaced, waits: true, leaves: true,
+			})
 		}
-		if f.state == "" && q.due > p.now {
-			f.due = q.due
+		if p.replacementOf(i) >= 0 {
+			continue
 		}
 		c := cut{standing: standing{place: f.place, channel: f.channel}, before: f.before, waits: f.waits}
 		if f.due == 0 {
@@ -212,5 +248,16 @@ func (p *planning) cutsOf(category string) []cut {
 		}
 		cuts = append(cuts, c)
 	}
-	return cuts
+	return slices.Concat(cuts, leaving)
+}
+
+// complete completes what was found by what only the request says.
+func (p *planning) complete(q *request, f *found) {
+	f.refuses, f.stays = q.refuses, f.replacedPlace > 0
+	if f.state == "" {
+		f.expires, f.channel = q.expires, q.channel
+	}
+	if f.state == "" && q.due > p.now {
+		f.due = q.due
+	}
 }

@@ -12,11 +12,11 @@ import (
 // request asks when a notification of a user goes.
 type request struct {
 	id, category string
-	// place is where it would stand, and the others when it would be due and expire (0: never), and on which channel it
-	// would go, if it is not known.
-	place        int64
-	due, expires throttle.Micros
-	channel      string
+	// place is where it would stand, and the others when it would be due and expire (0: never), on which channel it
+	// would go, and its collapse key, if it is not known.
+	place             int64
+	due, expires      throttle.Micros
+	channel, collapse string
 	// refuses is that of asked.
 	refuses func(since, at throttle.Micros) string
 }
@@ -32,6 +32,11 @@ type found struct {
 	line, reason    string
 	admitted        throttle.Micros
 	channel         string
+	// replaces is what it would replace, if it is not known: its id, its place in its backlog (0: it is later), and how
+	// many stand before it.
+	replaces       string
+	replacedPlace  int64
+	beforeReplaced int
 }
 
 // gone reports whether it neither waits nor is yet to come.
@@ -131,7 +136,8 @@ func (s *Agendas) readUser(ctx context.Context, userID string, names []string, r
 	}
 	args[1] = flag(shared)
 	for _, q := range requests {
-		args = append(args, q.id, q.category, strconv.FormatInt(q.place, 10))
+		args = append(args, q.id, q.category, strconv.FormatInt(q.place, 10), q.collapse,
+			strconv.FormatInt(int64(q.due), 10))
 	}
 	reply, err := s.run(ctx, s.promise, s.PartitionOf(userID), args)
 	if err != nil {
@@ -164,6 +170,7 @@ func (u *userReading) read(r *reader) {
 			asked: asked{due: throttle.Micros(one.number(2)), expires: throttle.Micros(one.number(9))},
 			place: one.number(3), before: int(one.number(4)), deferred: one.number(5) == 1, line: one.text(6),
 			admitted: throttle.Micros(one.number(7)), reason: one.text(8), channel: one.text(10),
+			replaces: one.text(11), replacedPlace: one.number(12), beforeReplaced: int(one.number(13)),
 		}
 		r.adopt(one)
 	}

@@ -108,7 +108,7 @@ func (w *world) promises(entries []agenda.Entry, accepted bool) []notification.P
 	for _, e := range entries {
 		n := &notification.Notification{
 			ID: e.ID, UserID: e.UserID, Category: e.Category, Priority: e.Priority, SendAt: e.SendAt,
-			ExpiresAt: e.ExpiresAt, CreatedAt: w.now, Channel: channelOf(e),
+			ExpiresAt: e.ExpiresAt, CreatedAt: w.now, Channel: channelOf(e), CollapseKey: e.CollapseKey,
 		}
 		requests = append(requests, notification.PromiseRequest{Accepted: accepted, Notification: n})
 	}
@@ -167,8 +167,16 @@ func randomWorld(t *testing.T, r *rand.Rand) (w *world, categories []string, ran
 	return w, categories, random
 }
 
+// collapseKey is a random collapse key, or none.
+func collapseKey(r *rand.Rand, some bool) string {
+	if !some {
+		return ""
+	}
+	return []string{"", "", "a", "b", "c"}[r.IntN(5)]
+}
+
 // Each goes at the very moment that was told of it, in the place that was told: whatever the limits, the hours and the
-// cap over several categories, and whatever is due later.
+// cap over several categories, whatever is due later, and whatever replaces what.
 func TestWhatIsToldIsWhatHappens(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -177,10 +185,17 @@ func TestWhatIsToldIsWhatHappens(t *testing.T) {
 			t.Parallel()
 			r := rand.New(rand.NewPCG(seed, uint64(n)))
 			w, categories, random := randomWorld(t, r)
+			collapses := n%2 == 1
+			for range r.IntN(10) {
+				e := random()
+				e.CollapseKey = collapseKey(r, collapses)
+				w.accept(e)
+			}
 			var entries []agenda.Entry
 			for i := range 1 + r.IntN(40) {
 				entries = append(entries, random())
 				entries[i].ID, entries[i].UserID = "asked"+strconv.Itoa(i), "ada"
+				entries[i].CollapseKey = collapseKey(r, collapses)
 			}
 			looked := w.promises(entries, false)
 			for _, e := range entries {
@@ -189,6 +204,9 @@ func TestWhatIsToldIsWhatHappens(t *testing.T) {
 			told := map[string]*agenda.State{}
 			for i, p := range w.promises(entries, true) {
 				s := w.state(entries[i].ID)
+				if s.Status == notification.StatusReplaced { // by one of the others
+					continue
+				}
 				told[s.ID] = s
 				if looked[i].TooLate != "" { // quiet hours will end it
 					looked[i] = notification.Promise{Reason: looked[i].Reason}

@@ -16,8 +16,9 @@ import (
 const readers = 16
 
 // Promises reports when notifications go, one promise for each, in order. Those that are not accepted stand behind all
-// that waits now, in the order of the requests. One that was accepted, but is not in its backlog yet, stands where it
-// will. Of one that is paused nobody can tell. It writes nothing.
+// that waits now, in the order of the requests, or in the places of those that they would replace. One that was
+// accepted, but is not in its backlog yet, stands where it will. Of one that is paused nobody can tell. It writes
+// nothing.
 func (s *Agendas) Promises(ctx context.Context, requests []notification.PromiseRequest,
 	paused func(*notification.Notification) bool,
 ) ([]notification.Promise, error) {
@@ -67,11 +68,11 @@ func (s *Agendas) promisesOf(ctx context.Context, userID string, requests []noti
 }
 
 // ask makes what the script and the timetable are asked. One that is not accepted stands behind all others of its
-// priority, by as much as end says.
+// priority, by as much as end says, unless it would replace one.
 func (s *Agendas) ask(q notification.PromiseRequest, end int) request {
 	ask := request{
 		id: q.ID, category: q.Category, due: throttle.MicrosOf(q.SendAt), place: int64(q.Priority)*band + int64(end),
-		channel: string(q.Channel),
+		channel: string(q.Channel), collapse: q.CollapseKey,
 	}
 	if !q.ExpiresAt.IsZero() {
 		ask.expires = throttle.MicrosOf(q.ExpiresAt)

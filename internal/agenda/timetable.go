@@ -62,6 +62,8 @@ type asked struct {
 	// refuses names the limit for which a moment is too late, of one that may go since another. Then it is left out.
 	// Defaults to none.
 	refuses func(since, at throttle.Micros) string
+	// stays says that something else keeps the place when it is refused: what it would replace.
+	stays   bool
 	due     throttle.Micros
 	expires throttle.Micros // 0 for never
 
@@ -325,7 +327,7 @@ func (t *timetable) goes(l *track, a *asked, at throttle.Micros) {
 	who := l.asking()
 	l.queue, t.asks = l.queue[1:], t.asks-1
 	if a.refuses != nil {
-		if a.refused = a.refuses(max(t.begin, a.due), at); a.refused != "" {
+		if a.refused = a.refuses(max(t.begin, a.due), at); a.refused != "" && !a.stays {
 			return
 		}
 	}

@@ -151,6 +151,21 @@ func call(api http.Handler, method, path, contentType string, body io.Reader) *h
 	return response
 }
 
+// Of a repeat whose notification is forgotten nobody may know any more when it was accepted. The response does not make
+// a moment up, nor say that the notification is yet to come.
+func TestARepeatWhoseAcceptanceIsForgottenNamesNoMoment(t *testing.T) {
+	t.Parallel()
+	response := call(newAPI(t, &store{}), http.MethodPost, "/v1/notifications", "application/json",
+		strings.NewReader(`{"user_id":"ada","send_at":"2026-01-02T15:04:05Z"}`))
+	var view map[string]any
+	if err := json.Unmarshal(response.Body.Bytes(), &view); err != nil {
+		t.Fatal(err)
+	}
+	if at, said := view["created_at"]; said || view["status"] != "queued" {
+		t.Errorf("it is %v, created at %v; want it queued, and no moment", view["status"], at)
+	}
+}
+
 // operation is a request that the API accepts, and the path template of its operation.
 type operation struct{ method, path, template, contentType, body string }
 

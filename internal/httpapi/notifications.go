@@ -35,7 +35,7 @@ type View struct {
 	SendAt      *time.Time          `json:"send_at,omitempty"`
 	ExpiresAt   *time.Time          `json:"expires_at,omitempty"`
 	CollapseKey string              `json:"collapse_key,omitempty"`
-	CreatedAt   time.Time           `json:"created_at"`
+	CreatedAt   *time.Time          `json:"created_at,omitempty" doc:"When it was accepted. Absent only in the response to a repeat, where the notification is forgotten and its idempotency key does not know."`
 	Status      notification.Status `json:"status" enum:"scheduled,queued,deferred,sending,retrying,delivered,failed,expired,cancelled,replaced"`
 	Attempts    int                 `json:"attempts" doc:"How often a delivery was attempted."`
 	Deferrals   int                 `json:"deferrals" doc:"How often it was deferred to wait for a slot."`
@@ -91,7 +91,7 @@ func show(v *notification.View) View {
 		ID: v.ID, UserID: v.UserID, Category: v.Category, Channel: string(v.Channel), To: v.To, Title: v.Title,
 		Body: v.Body,
 		Data: v.Data, Priority: v.Priority.String(), SendAt: optional(v.SendAt), ExpiresAt: optional(v.ExpiresAt),
-		CollapseKey: v.CollapseKey, CreatedAt: instant(v.CreatedAt), Status: v.Status, Attempts: v.Attempts,
+		CollapseKey: v.CollapseKey, CreatedAt: optional(v.CreatedAt), Status: v.Status, Attempts: v.Attempts,
 		Deferrals: v.Deferrals, Reason: v.Reason, Detail: v.Detail,
 		DeliverAt: optional(v.DeliverAt), override: v.Override,
 		PolicyVersion: v.Basis.PolicyVersion, Zone: v.Basis.Zone,
@@ -122,10 +122,11 @@ func optional(t time.Time) *time.Time {
 	return &t
 }
 
-// acceptedView is the response to the acceptance of a notification. Every repeat gets it again.
+// acceptedView is the response to the acceptance of a notification. Every repeat gets it again, as far as it is known:
+// without the moment of acceptance, nobody knows whether it was scheduled.
 func acceptedView(n *notification.Notification, p *notification.Promise) View {
 	status := notification.StatusQueued
-	if n.SendAt.After(n.CreatedAt) {
+	if !n.CreatedAt.IsZero() && n.SendAt.After(n.CreatedAt) {
 		status = notification.StatusScheduled
 	}
 	view := show(&notification.View{Notification: *n, Status: status})

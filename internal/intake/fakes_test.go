@@ -25,6 +25,7 @@ type reservation struct {
 	Pending         bool          // not committed yet
 	Over            bool          // pending for so long that a repeat may take it over
 	Life            time.Duration // as asked for last
+	At              time.Time     // when its notification was accepted, once it is committed
 }
 
 // store keeps notifications in memory and behaves like the real stores. It fails where a test tells it to.
@@ -113,7 +114,7 @@ func (r *store) reserve(k intake.Key) intake.Reservation {
 	case held.Pending:
 		return intake.Reservation{Claim: intake.ClaimBusy, ID: held.ID}
 	}
-	return intake.Reservation{Claim: intake.ClaimDone, ID: held.ID}
+	return intake.Reservation{Claim: intake.ClaimDone, ID: held.ID, At: held.At}
 }
 
 func (r *store) Reserved(_ context.Context, key, fingerprint string) (intake.Reservation, error) {
@@ -128,21 +129,23 @@ func (r *store) Reserved(_ context.Context, key, fingerprint string) (intake.Res
 		return intake.Reservation{Claim: intake.ClaimNew}, nil
 	case held.Fingerprint != fingerprint:
 		return intake.Reservation{Claim: intake.ClaimOther, ID: held.ID}, nil
+	case held.Pending && held.Over:
+		return intake.Reservation{Claim: intake.ClaimNew, ID: held.ID}, nil
 	case held.Pending:
 		return intake.Reservation{Claim: intake.ClaimBusy, ID: held.ID}, nil
 	}
-	return intake.Reservation{Claim: intake.ClaimDone, ID: held.ID}, nil
+	return intake.Reservation{Claim: intake.ClaimDone, ID: held.ID, At: held.At}, nil
 }
 
-func (r *store) Commit(_ context.Context, keys []string) error {
+func (r *store) Commit(_ context.Context, keys []intake.AcceptedKey) error {
 	<-time.After(r.takes)
 	if err := r.failing("commit"); err != nil {
 		return err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, key := range keys {
-		r.keys[key].Pending = false
+	for _, k := range keys {
+		r.keys[k.Key].Pending, r.keys[k.Key].At = false, k.At
 	}
 	return nil
 }

@@ -317,7 +317,7 @@ func (in *Intake) store(ctx context.Context, batch []Request, results []Result, 
 		}
 		kept = append(kept, index)
 	}
-	return in.commit(ctx, batch, kept)
+	return in.commit(ctx, batch, results, kept)
 }
 
 // trace starts the traces of notifications that are about to be stored.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -97,19 +98,33 @@ func TestARepeatTakesOverAnAbandonedKey(t *testing.T) {
 	})
 }
 
-// A key may outlive the notification that has it. Then the result is made from the request itself.
+// A key may outlive the notification that has it. Then the result is made from the request itself, and from what the
+// key keeps: when it was accepted, or nothing in a store that does not keep it.
 func TestTheKeyOfAForgottenNotificationReturnsTheRequest(t *testing.T) {
 	t.Parallel()
-	b := newBench()
-	first := b.accept(t, keyed("k", "hi"))[0].Notification
-	clear(b.store.known)
-	again := b.accept(t, keyed("k", "hi"))[0]
-	if again.Err != nil || !again.Known || again.Notification.ID != first.ID ||
-		again.Notification.Title != "hi" || again.Notification.UserID != "u-1" {
-		t.Errorf("the repeat gives %+v, want the request under id %s", again, first.ID)
-	}
-	if len(b.store.known) != 0 {
-		t.Error("it was stored once more")
+	for name, r := range map[string]intake.Request{
+		"it could be accepted": keyed("k", "hi"), "no more": brief(keyed("k", "hi")),
+	} {
+		for _, kept := range []bool{true, false} {
+			t.Run(fmt.Sprint(name, ", kept: ", kept), func(t *testing.T) {
+				t.Parallel()
+				b := newBench()
+				first := b.accept(t, r)[0].Notification
+				clear(b.store.known)
+				want := *first
+				if held := b.store.keys["k"]; !kept {
+					held.At, want.CreatedAt = time.Time{}, time.Time{}
+				}
+				b.clock = now.Add(time.Minute)
+				again := b.accept(t, r)[0]
+				if diff := cmp.Diff(intake.Result{Notification: &want, Known: true}, again); diff != "" {
+					t.Errorf("the repeat differs (-want +got):\n%s", diff)
+				}
+				if len(b.store.known) != 0 {
+					t.Error("it was stored once more")
+				}
+			})
+		}
 	}
 }
 

@@ -53,23 +53,23 @@ func (in *Intake) reserve(ctx context.Context, batch []Request, results []Result
 			return err
 		}
 		var repeats []int
-		var originals []Original
+		var done []Reservation
 		for k, i := range part {
 			r := reservations[k]
 			decided[i] = r.Claim != ClaimNew
 			switch r.Claim {
 			case ClaimNew:
 				results[i].Notification.ID = r.ID
-			case ClaimDone: // the same fingerprint is the same user
+			case ClaimDone:
 				repeats = append(repeats, i)
-				originals = append(originals, Original{results[i].Notification.UserID, r.ID})
+				done = append(done, r)
 			case ClaimBusy:
 				results[i] = Result{Err: ErrInProgress}
 			case ClaimOther:
 				results[i] = Result{Err: ErrKeyReused}
 			}
 		}
-		return in.repeat(ctx, batch, results, repeats, originals)
+		return in.repeat(ctx, batch, results, repeats, done)
 	})
 	if err != nil {
 		return nil, err
@@ -78,27 +78,34 @@ func (in *Intake) reserve(ctx context.Context, batch []Request, results []Result
 }
 
 // repeat makes the results of requests that were accepted before under their idempotency keys.
-func (in *Intake) repeat(ctx context.Context, batch []Request, results []Result, of []int, originals []Original) error {
+func (in *Intake) repeat(ctx context.Context, batch []Request, results []Result, of []int, done []Reservation) error {
 	if len(of) == 0 {
 		return nil
+	}
+	originals := make([]Original, len(of))
+	for k, i := range of { // the same fingerprint is the same user
+		originals[k] = Original{results[i].Notification.UserID, done[k].ID}
 	}
 	found, err := in.cfg.Store.Originals(ctx, originals)
 	if err != nil {
 		return err
 	}
 	for k, i := range of {
-		results[i] = known(originals[k].ID, found[k], results[i].Notification, batch[i].Template != nil)
+		results[i] = known(done[k], found[k], results[i].Notification, batch[i].Template != nil)
 	}
 	return nil
 }
 
 // commit commits the idempotency keys of requests that have been stored, also of those that are a conflict, so that a
 // repeat gets the same response.
-func (in *Intake) commit(ctx context.Context, batch []Request, stored []int) error {
+func (in *Intake) commit(ctx context.Context, batch []Request, results []Result, stored []int) error {
 	return eachPart(ctx, batch, stored, func(part []int) error {
-		keys := make([]string, len(part))
+		keys := make([]AcceptedKey, len(part))
 		for k, i := range part {
-			keys[k] = batch[i].IdempotencyKey
+			keys[k].Key = batch[i].IdempotencyKey
+			if n := results[i].Notification; n != nil {
+				keys[k].At = n.CreatedAt
+			}
 		}
 		return in.cfg.Store.Commit(ctx, keys)
 	})
@@ -180,16 +187,8 @@ func isFixed(fault *notification.FieldError) bool {
 
 // recognizeOne looks for what was accepted with the key of a refused request, or else with its id.
 func (in *Intake) recognizeOne(ctx context.Context, request *Request, n *notification.Notification, r *Result) error {
-	if key := request.IdempotencyKey; key != "" {
-		held, err := in.cfg.Store.Reserved(ctx, key, fingerprint(request))
-		if err != nil || held.Claim != ClaimDone {
-			return err
-		}
-		found, err := in.cfg.Store.Originals(ctx, []Original{{n.UserID, held.ID}})
-		if err == nil {
-			*r = known(held.ID, found[0], n, request.Template != nil)
-		}
-		return err
+	if request.IdempotencyKey != "" {
+		return in.recognizeByKey(ctx, request, n, r)
 	}
 	view, err := in.cfg.Store.View(ctx, n.ID)
 	switch {
@@ -201,16 +200,39 @@ func (in *Intake) recognizeOne(ctx context.Context, request *Request, n *notific
 	return err
 }
 
-// known is the result of a request whose idempotency key has the notification of an id, which was accepted before.
-// Once the store has forgotten that, first is nil, and the result has n, which the request would make. When the id that
-// the request names was taken already, it is still a conflict; templates may make another content by now, so what they
-// made is not compared.
-func known(id string, first, n *notification.Notification, made bool) Result {
+// recognizeByKey looks for what was accepted with the key of a refused request. Its response may have been lost before
+// the key was committed: the notification is there then, and the key is committed now.
+func (in *Intake) recognizeByKey(ctx context.Context, request *Request, n *notification.Notification, r *Result) error {
+	held, err := in.cfg.Store.Reserved(ctx, request.IdempotencyKey, fingerprint(request))
+	if err != nil || held.ID == "" || held.Claim == ClaimOther {
+		return err
+	}
+	found, err := in.cfg.Store.Originals(ctx, []Original{{n.UserID, held.ID}})
+	switch {
+	case err != nil:
+		return err
+	case found[0] == nil && held.Claim == ClaimBusy:
+		r.Err = ErrInProgress
+		return nil
+	case found[0] == nil && held.Claim == ClaimNew:
+		return nil
+	case held.Claim != ClaimDone:
+		err = in.cfg.Store.Commit(ctx, []AcceptedKey{{request.IdempotencyKey, found[0].CreatedAt}})
+	}
+	*r = known(held, found[0], n, request.Template != nil)
+	return err
+}
+
+// known is the result of a request whose idempotency key has a notification that was accepted before. Once the store
+// has forgotten that, first is nil, and the result has n, which the request would make. When the id that the request
+// names was taken already, it is still a conflict; templates may make another content by now, so what they made is not
+// compared.
+func known(done Reservation, first, n *notification.Notification, made bool) Result {
 	switch {
 	case first == nil:
-		n.ID = id
+		n.ID, n.CreatedAt = done.ID, done.At
 		return Result{Notification: n, Known: true}
-	case id == n.ID && !made:
+	case done.ID == n.ID && !made:
 		return repeated(n, Accepted{At: first.CreatedAt, First: first})
 	}
 	return Result{Notification: first, Known: true}

@@ -14,10 +14,11 @@ type Store interface {
 	// Reserve reserves idempotency keys, of which none comes twice, and returns one reservation for each, in order. A
 	// store that can tell whether the notification with a key has ended keeps the key until then.
 	Reserve(ctx context.Context, keys []Key) ([]Reservation, error)
-	// Reserved tells who has an idempotency key, and changes nothing. ClaimNew stands for nobody.
+	// Reserved tells who has an idempotency key, and changes nothing. ClaimNew stands for nobody, or with an id for a
+	// caller who has given up.
 	Reserved(ctx context.Context, key, fingerprint string) (Reservation, error)
-	// Commit notes that the notifications with reserved keys have been accepted.
-	Commit(ctx context.Context, keys []string) error
+	// Commit notes that the notifications with reserved keys have been accepted. A key that is over stays so.
+	Commit(ctx context.Context, keys []AcceptedKey) error
 	// Originals returns notifications as they were accepted, in order; nil stands for one that it no longer has.
 	Originals(ctx context.Context, of []Original) ([]*notification.Notification, error)
 	// View returns a notification that was accepted.
@@ -31,6 +32,14 @@ type Key struct {
 	Fingerprint, ID string
 	// Life is for how long it is reserved at least.
 	Life time.Duration
+}
+
+// AcceptedKey is an idempotency key whose notification has been accepted.
+type AcceptedKey struct {
+	Key string
+	// At is when it was accepted; zero when that is not known. A store in which keys usually outlive their notifications
+	// keeps it.
+	At time.Time
 }
 
 // Original names a notification that was accepted.
@@ -64,4 +73,6 @@ const (
 type Reservation struct {
 	Claim Claim
 	ID    string
+	// At is when a notification that was accepted before was accepted, where the store keeps that with the key.
+	At time.Time
 }

@@ -105,7 +105,8 @@ func (r *Store) reserve(ctx context.Context, keys []intake.Key, of []int, reserv
 
 // reservedSQL returns who has an idempotency key.
 const reservedSQL = `
-SELECT fingerprint, notification_id, accepting_until IS NOT NULL FROM pacer.idempotency_keys k
+SELECT fingerprint, notification_id, accepting_until IS NOT NULL, accepting_until < clock_timestamp() IS TRUE
+FROM pacer.idempotency_keys k
 WHERE key = $1 AND NOT ` + keyOverSQL
 
 // Reserved implements [intake.Store].
@@ -113,9 +114,9 @@ func (r *Store) Reserved(ctx context.Context, key, fingerprint string) (intake.R
 	ctx, cancel := bounded(ctx, r.cfg.AcceptTimeout)
 	defer cancel()
 	var owner string
-	var accepting bool
+	var accepting, givenUp bool
 	held := intake.Reservation{Claim: intake.ClaimDone}
-	err := r.pool.QueryRow(ctx, reservedSQL, key).Scan(&owner, &held.ID, &accepting)
+	err := r.pool.QueryRow(ctx, reservedSQL, key).Scan(&owner, &held.ID, &accepting, &givenUp)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return intake.Reservation{Claim: intake.ClaimNew}, nil
@@ -123,6 +124,8 @@ func (r *Store) Reserved(ctx context.Context, key, fingerprint string) (intake.R
 		return intake.Reservation{}, describe("look up an idempotency key", err)
 	case owner != fingerprint:
 		held.Claim = intake.ClaimOther
+	case givenUp:
+		held.Claim = intake.ClaimNew
 	case accepting:
 		held.Claim = intake.ClaimBusy
 	}
@@ -135,11 +138,15 @@ UPDATE pacer.idempotency_keys k SET accepting_until = NULL
 FROM unnest($1::text[]) AS a(key) WHERE k.key = ANY (ARRAY[a.key])`
 
 // Commit implements [intake.Store].
-func (r *Store) Commit(ctx context.Context, keys []string) error {
+func (r *Store) Commit(ctx context.Context, keys []intake.AcceptedKey) error {
 	ctx, cancel := bounded(ctx, r.cfg.AcceptTimeout)
 	defer cancel()
-	keys = slices.Sorted(slices.Values(keys)) // the order in which Reserve takes them
-	if _, err := r.pool.Exec(ctx, commitSQL, keys); err != nil {
+	names := make([]string, len(keys))
+	for i, k := range keys {
+		names[i] = k.Key
+	}
+	slices.Sort(names) // the order in which Reserve takes them
+	if _, err := r.pool.Exec(ctx, commitSQL, names); err != nil {
 		return describe("commit idempotency keys", err)
 	}
 	return nil

@@ -31,8 +31,10 @@ func TestAKeyIsKeptWhileItsNotificationIsOpen(t *testing.T) {
 	reserve("body", "old", intake.Reservation{Claim: intake.ClaimNew, ID: "old"})
 	w.acceptOne(t, notification.Notification{ID: "old"})
 	w.exec(t, expire+", accepting_until = now() - interval '1 minute'")
+	reserved("body", intake.Reservation{Claim: intake.ClaimNew, ID: "old"})
+	reserved("other", intake.Reservation{Claim: intake.ClaimOther, ID: "old"})
 	reserve("body", "new", intake.Reservation{Claim: intake.ClaimNew, ID: "old"}) // what did not finish is taken over
-	if err := w.store.Commit(t.Context(), []string{"key"}); err != nil {
+	if err := w.store.Commit(t.Context(), []intake.AcceptedKey{{Key: "key"}}); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 { // before the purge, and after it

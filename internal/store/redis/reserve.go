@@ -19,36 +19,57 @@ import (
 //go:embed reserve.lua
 var reserveSource string
 
-// reserveScript claims idempotency keys of one partition, see reserve.lua.
-var reserveScript = script.New(reserveSource)
+//go:embed commit.lua
+var commitSource string
+
+// reserveScript claims idempotency keys of one partition, and lookScript tells who has them, see reserve.lua;
+// commitScript commits them, see commit.lua.
+var (
+	reserveScript = script.New(reserveSource)
+	lookScript    = script.NewWhenFull(reserveSource)
+	commitScript  = script.NewWhenFull(commitSource)
+)
 
 // acceptTime is how long a request may take to be accepted before a repeat of it may take over.
 const acceptTime = 10 * time.Second
 
-// Reserve implements [intake.Store]. It reserves in several partitions at once, with one script for many keys.
+// Reserve implements [intake.Store].
 func (r *Store) Reserve(ctx context.Context, keys []intake.Key) ([]intake.Reservation, error) {
-	partitions := map[int][]int{}
+	names := make([]string, len(keys))
 	for i, k := range keys {
-		partition := r.agendas.PartitionOf(k.Key)
-		partitions[partition] = append(partitions[partition], i)
+		names[i] = k.Key
 	}
 	reservations := make([]intake.Reservation, len(keys))
-	reserving, ctx := errgroup.WithContext(ctx)
-	reserving.SetLimit(putters)
+	err := r.eachPart(ctx, names, func(ctx context.Context, part []int) error {
+		return r.reserve(ctx, reserveScript, keys, part, reservations)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reserve idempotency keys: %w", err)
+	}
+	return reservations, nil
+}
+
+// eachPart runs a script for the idempotency keys of several partitions at once, for many of one partition together. It
+// is given their indexes.
+func (r *Store) eachPart(ctx context.Context, keys []string, run func(ctx context.Context, part []int) error) error {
+	partitions := map[int][]int{}
+	for i, key := range keys {
+		partition := r.agendas.PartitionOf(key)
+		partitions[partition] = append(partitions[partition], i)
+	}
+	running, ctx := errgroup.WithContext(ctx)
+	running.SetLimit(putters)
 	for _, indexes := range partitions {
-		reserving.Go(func() error {
+		running.Go(func() error {
 			for part := range slices.Chunk(indexes, putBatch) {
-				if err := r.reserve(ctx, keys, part, reservations); err != nil {
-					return fmt.Errorf("reserve idempotency keys: %w", err)
+				if err := run(ctx, part); err != nil {
+					return err
 				}
 			}
 			return nil
 		})
 	}
-	if err := reserving.Wait(); err != nil {
-		return nil, err
-	}
-	return reservations, nil
+	return running.Wait()
 }
 
 // claims are the results of reserve.lua.
@@ -56,56 +77,63 @@ var claims = map[string]intake.Claim{
 	"new": intake.ClaimNew, "done": intake.ClaimDone, "busy": intake.ClaimBusy, "other": intake.ClaimOther,
 }
 
-// reserve reserves the keys that have the given indexes, all of one partition.
-func (r *Store) reserve(ctx context.Context, keys []intake.Key, part []int, reservations []intake.Reservation) error {
+// reserve reserves the keys that have the given indexes, all of one partition, or looks them up.
+func (r *Store) reserve(ctx context.Context, run *script.Script, keys []intake.Key, part []int,
+	reservations []intake.Reservation,
+) error {
 	names, args := make([]string, len(part)), []any{strconv.FormatInt(acceptTime.Microseconds(), 10)}
 	for i, index := range part {
 		k := keys[index]
 		names[i] = r.reservationKey(k.Key)
 		args = append(args, k.Fingerprint, k.ID, strconv.FormatInt(k.Life.Milliseconds(), 10))
 	}
-	reply, err := reserveScript.Run(ctx, r.client, names, args...).StringSlice()
+	reply, err := run.Run(ctx, r.client, names, args...).StringSlice()
 	if err != nil {
 		return err
 	}
-	if len(reply) != 2*len(part) {
+	if len(reply) != 3*len(part) {
 		return fmt.Errorf("the reply for %d keys has %d fields", len(part), len(reply))
 	}
 	for i, index := range part {
-		claim, ok := claims[reply[2*i]]
+		claim, ok := claims[reply[3*i]]
 		if !ok {
-			return fmt.Errorf("unknown reply %q", reply[2*i])
+			return fmt.Errorf("unknown reply %q", reply[3*i])
 		}
-		reservations[index] = intake.Reservation{Claim: claim, ID: reply[2*i+1]}
+		reservations[index] = intake.Reservation{Claim: claim, ID: reply[3*i+1]}
+		if at, err := strconv.ParseInt(reply[3*i+2], 10, 64); err == nil {
+			reservations[index].At = time.UnixMicro(at).UTC()
+		}
 	}
 	return nil
 }
 
-// Reserved implements [intake.Store].
+// Reserved implements [intake.Store]. A key without a life is only looked up.
 func (r *Store) Reserved(ctx context.Context, key, fingerprint string) (intake.Reservation, error) {
-	held, err := r.client.HGetAll(ctx, r.reservationKey(key)).Result()
-	if err != nil {
+	reservations := make([]intake.Reservation, 1)
+	look := []intake.Key{{Key: key, Fingerprint: fingerprint}}
+	if err := r.reserve(ctx, lookScript, look, []int{0}, reservations); err != nil {
 		return intake.Reservation{}, fmt.Errorf("look up an idempotency key: %w", err)
 	}
-	_, accepting := held["p"]
-	switch {
-	case held["i"] == "":
-		return intake.Reservation{Claim: intake.ClaimNew}, nil
-	case held["f"] != fingerprint:
-		return intake.Reservation{Claim: intake.ClaimOther, ID: held["i"]}, nil
-	case accepting: // or given up: only Reserve asks the clock, which takes it over then
-		return intake.Reservation{Claim: intake.ClaimBusy, ID: held["i"]}, nil
-	}
-	return intake.Reservation{Claim: intake.ClaimDone, ID: held["i"]}, nil
+	return reservations[0], nil
 }
 
-// Commit implements [intake.Store].
-func (r *Store) Commit(ctx context.Context, keys []string) error {
-	pipe := r.client.Pipeline()
-	for _, key := range keys {
-		pipe.HDel(ctx, r.reservationKey(key), "p")
+// Commit implements [intake.Store]. A key outlives its notification, so it keeps when that was accepted.
+func (r *Store) Commit(ctx context.Context, keys []intake.AcceptedKey) error {
+	names := make([]string, len(keys))
+	for i, k := range keys {
+		names[i] = k.Key
 	}
-	if _, err := pipe.Exec(ctx); err != nil {
+	err := r.eachPart(ctx, names, func(ctx context.Context, part []int) error {
+		hashes, moments := make([]string, len(part)), make([]any, len(part))
+		for i, index := range part {
+			hashes[i], moments[i] = r.reservationKey(keys[index].Key), ""
+			if at := keys[index].At; !at.IsZero() {
+				moments[i] = strconv.FormatInt(at.UnixMicro(), 10)
+			}
+		}
+		return commitScript.Run(ctx, r.client, hashes, moments...).Err()
+	})
+	if err != nil {
 		return fmt.Errorf("commit idempotency keys: %w", err)
 	}
 	return nil

@@ -402,7 +402,7 @@ func keys(p *probe) {
 	reserved("key", "body", intake.Reservation{Claim: intake.ClaimBusy, ID: "first"})
 	reserved("key", "other", intake.Reservation{Claim: intake.ClaimOther, ID: "first"})
 	reserved("another key", "other", intake.Reservation{Claim: intake.ClaimNew})
-	if err := p.Commit(p.Context(), []string{"key"}); err != nil {
+	if err := p.Commit(p.Context(), []intake.AcceptedKey{{Key: "key"}}); err != nil {
 		p.Fatal(err)
 	}
 	reserved("key", "body", intake.Reservation{Claim: intake.ClaimDone, ID: "first"})

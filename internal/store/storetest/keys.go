@@ -60,7 +60,7 @@ func keysOf(n int, id string) []intake.Key {
 func manyKeys(p *probe) {
 	keys := keysOf(300, "first")
 	const busy, other = 100, 200 // keys from there on
-	var names []string
+	var accepted []intake.AcceptedKey
 	var originals []intake.Original
 	for i, k := range keys {
 		if i%3 > 0 { // the others are new later
@@ -70,10 +70,10 @@ func manyKeys(p *probe) {
 			p.Fatalf("%s: %+v, %v", k.Key, r, err)
 		}
 		if i < busy || i >= other {
-			names = append(names, k.Key)
+			accepted = append(accepted, intake.AcceptedKey{Key: k.Key})
 		}
 	}
-	if err := p.Commit(p.Context(), names); err != nil {
+	if err := p.Commit(p.Context(), accepted); err != nil {
 		p.Fatal(err)
 	}
 	again := keysOf(300, "second")
@@ -147,9 +147,9 @@ func keysInAnyOrder(p *probe) {
 					mine[i].Key = strconv.Itoa(round) + mine[i].Key
 				}
 				order := rand.Perm(keys)
-				asked, names := make([]intake.Key, keys), make([]string, keys)
+				asked, accepted := make([]intake.Key, keys), make([]intake.AcceptedKey, keys)
 				for i, at := range order {
-					asked[i], names[i] = mine[at], mine[at].Key
+					asked[i], accepted[i] = mine[at], intake.AcceptedKey{Key: mine[at].Key}
 				}
 				reservations, err := p.Reserve(p.Context(), asked)
 				if err != nil {
@@ -161,7 +161,7 @@ func keysInAnyOrder(p *probe) {
 						won[order[i]].Add(1)
 					}
 				}
-				if err := p.Commit(p.Context(), names); err != nil {
+				if err := p.Commit(p.Context(), accepted); err != nil {
 					p.Errorf("caller %d: %v", caller, err)
 				}
 			})
