@@ -232,6 +232,8 @@ func known(done Reservation, first, n *notification.Notification, made bool) Res
 	case first == nil:
 		n.ID, n.CreatedAt = done.ID, done.At
 		return Result{Notification: n, Known: true}
+	case first.UserID != n.UserID: // the id was another user's already when the key was used first
+		return Result{Err: &notification.ConflictError{ID: done.ID, Fields: []string{"user_id"}}}
 	case done.ID == n.ID && !made:
 		return repeated(n, Accepted{At: first.CreatedAt, First: first})
 	}
