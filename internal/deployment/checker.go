@@ -1,7 +1,6 @@
 package deployment
 
 import (
-	"context"
 	"strconv"
 	"time"
 
@@ -39,10 +38,8 @@ func (d *Deployment) Checker(follower *control.Follower, found func(violations, 
 		},
 		Remembers: d.Rules.Remembers,
 		Version:   func() string { return d.Rules.Current().Version() },
-		Cleared: func(ctx context.Context, since time.Time) (map[string]bool, error) {
-			return control.ClearedSince(ctx, d.Control, since)
-		},
-		Found: found, Log: d.cfg.Log,
+		Cleared:   d.Control.ClearedSince,
+		Found:     found, Log: d.cfg.Log,
 	})
 }
 
