@@ -28,8 +28,15 @@ func (r *store) Admissions(context.Context, throttle.Micros, throttle.Micros,
 	return r.admissions, r.away
 }
 
-// Open implements [invariant.Source].
-func (r *store) Open(context.Context, time.Time) ([]invariant.Open, error) { return r.open, r.away }
+// EachOpen implements [invariant.Source].
+func (r *store) EachOpen(_ context.Context, _ time.Time, do func(invariant.Open) error) error {
+	for _, o := range r.open {
+		if err := do(o); err != nil {
+			return err
+		}
+	}
+	return r.away
+}
 
 // admit adds admissions of ada in chat, each so long after the same moment, which is now.
 func (r *store) admit(after ...time.Duration) {

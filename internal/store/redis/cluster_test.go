@@ -10,6 +10,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/invariant"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/store/redis"
 	"github.com/pacer-notify/pacer/internal/store/storetest"
@@ -35,8 +36,11 @@ func TestAllServersOfAClusterAreRead(t *testing.T) {
 	}
 
 	acceptForEach(t, store, "open", users)
-	open, err := store.Open(t.Context(), until.Time())
-	if err != nil || len(open) != users {
+	open := map[string]bool{}
+	if err := store.EachOpen(t.Context(), until.Time(), func(o invariant.Open) error {
+		open[o.ID] = true
+		return nil
+	}); err != nil || len(open) != users {
 		t.Errorf("found %d that have not ended, %v; want %d", len(open), err, users)
 	}
 	waiting := map[string]bool{}

@@ -109,6 +109,27 @@ func checkerSees(p *probe) {
 	}
 }
 
+// checkerSeesBehindMany: the invariant checker finds what should have ended, however many others may still wait.
+func checkerSeesBehindMany(p *probe) {
+	const many, overdue = 1010, 10 // more than a page of any store
+	acceptMany := func(n int, change func(*notification.Notification)) {
+		p.Helper()
+		batch := make([]*notification.Notification, n)
+		for i := range batch {
+			batch[i] = p.notification(change)
+		}
+		if _, err := p.Accept(p.Context(), batch); err != nil {
+			p.Fatal(err)
+		}
+	}
+	acceptMany(many, func(n *notification.Notification) { n.SendAt = time.Now().Add(24 * time.Hour) })
+	acceptMany(overdue, func(n *notification.Notification) { n.ExpiresAt = time.Now().Add(time.Hour) })
+	round := checkerOf(p, invariant.Limits{MaxLife: 12 * time.Hour})
+	if _, unended := round(2 * time.Hour); unended != overdue {
+		p.Errorf("%d are found that should have ended, want %d", unended, overdue)
+	}
+}
+
 // checkerSeesHours: the invariant checker finds what was admitted in closed hours, or in the spread after them, unless
 // it is exempt or was about to expire.
 func checkerSeesHours(p *probe) {
