@@ -7,6 +7,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/invariant"
+	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
@@ -28,7 +29,10 @@ func (d *Deployment) Checker(follower *control.Follower, found func(violations, 
 		Source: d.Store, Window: d.Rules.LongestWindow, InForce: d.Rules.Since, Paused: paused, Every: every,
 		Limits: func(userID, category string) invariant.Limits {
 			in := d.Rules.Settings(userID, category)
-			return invariant.Limits{Plan: in.Plan, BypassFrom: in.BypassFrom, MaxLife: d.Rules.MaxLife(category)}
+			return invariant.Limits{Plan: in.Plan, BypassFrom: in.BypassFrom}
+		},
+		MaxLife: func(o invariant.Open) time.Duration {
+			return d.Rules.MaxLife(o.Category, notification.Channel(o.Channel))
 		},
 		Hours: func(m invariant.Admission) invariant.Hours {
 			return invariant.Hours(d.Rules.HoursAt(m.UserID, m.Category, m.Zone, m.At))

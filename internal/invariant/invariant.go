@@ -54,8 +54,6 @@ type Limits struct {
 	Plan throttle.Plan
 	// BypassFrom is the least urgent priority that is not limited; 0 when every priority is.
 	BypassFrom notification.Priority
-	// MaxLife is how long a notification may take from the moment that it may go out until it has ended.
-	MaxLife time.Duration
 }
 
 // Config of a Checker.
@@ -63,6 +61,8 @@ type Config struct {
 	Source Source
 	// Limits gives the limits in force.
 	Limits func(userID, category string) Limits
+	// MaxLife gives how long a notification may take from the moment that it may go out until it has ended.
+	MaxLife func(o Open) time.Duration
 	// Window gives the longest window of any rule.
 	Window func() time.Duration
 	// Hours gives when nothing like an admission may be admitted. Defaults to never.
@@ -276,7 +276,7 @@ func (a *Checker) violations(ctx context.Context, until throttle.Micros) (found,
 func (a *Checker) unended(ctx context.Context, now time.Time) (int, error) {
 	found, known := 0, map[string]bool{}
 	err := a.cfg.Source.EachOpen(ctx, now.Add(-grace), func(o Open) error {
-		limit := o.Since.Add(a.cfg.Limits(o.UserID, o.Category).MaxLife)
+		limit := o.Since.Add(a.cfg.MaxLife(o))
 		if !o.ExpiresAt.IsZero() && o.ExpiresAt.Before(limit) {
 			limit = o.ExpiresAt
 		}

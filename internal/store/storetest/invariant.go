@@ -19,6 +19,7 @@ func checkerOf(p *probe, limits invariant.Limits, changes ...func(*invariant.Con
 	cfg := invariant.Config{
 		Source:  p.Subject,
 		Limits:  func(string, string) invariant.Limits { return limits },
+		MaxLife: func(invariant.Open) time.Duration { return time.Hour },
 		Window:  func() time.Duration { return time.Hour },
 		InForce: func() time.Time { return time.Time{} },
 		Cleared: func(context.Context, time.Time) (map[string]bool, error) { return nil, nil },
@@ -44,7 +45,7 @@ func checkerOf(p *probe, limits invariant.Limits, changes ...func(*invariant.Con
 // in time, once.
 func checkerSees(p *probe) {
 	limited := func(rules ...throttle.Rule) invariant.Limits {
-		return invariant.Limits{Plan: throttle.Plan{Rules: rules}, MaxLife: time.Hour}
+		return invariant.Limits{Plan: throttle.Plan{Rules: rules}}
 	}
 	strict := checkerOf(p, limited(throttle.Rule{Max: 1, Per: time.Minute}))
 	loose := checkerOf(p, limited(throttle.Rule{Max: 3, Per: time.Minute}))
@@ -124,7 +125,7 @@ func checkerSeesBehindMany(p *probe) {
 	}
 	acceptMany(many, func(n *notification.Notification) { n.SendAt = time.Now().Add(24 * time.Hour) })
 	acceptMany(overdue, func(n *notification.Notification) { n.ExpiresAt = time.Now().Add(time.Hour) })
-	round := checkerOf(p, invariant.Limits{MaxLife: 12 * time.Hour})
+	round := checkerOf(p, invariant.Limits{})
 	if _, unended := round(2 * time.Hour); unended != overdue {
 		p.Errorf("%d are found that should have ended, want %d", unended, overdue)
 	}
