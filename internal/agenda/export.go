@@ -17,7 +17,8 @@ const exportBatch = 500
 func (s *Agendas) EachKey(
 	ctx context.Context, kind string, do func(ctx context.Context, node redis.UniversalClient, keys []string) error,
 ) error {
-	each := func(ctx context.Context, node redis.UniversalClient) error {
+	partitions, _ := s.known("")
+	return s.eachServer(ctx, partitions, func(node redis.UniversalClient) error {
 		for cursor := uint64(0); ; {
 			keys, next, err := node.Scan(ctx, cursor, "pacer:{push-*}:"+kind+"*", exportBatch).Result()
 			if err != nil {
@@ -32,25 +33,7 @@ func (s *Agendas) EachKey(
 				return nil
 			}
 		}
-	}
-	cluster, ok := s.cfg.Direct.(*redis.ClusterClient)
-	if !ok {
-		return each(ctx, s.cfg.Direct)
-	}
-	var all []int
-	for partition := range s.partitions {
-		all = append(all, partition)
-	}
-	masters, err := s.mastersOf(ctx, cluster, all)
-	if err != nil {
-		return err
-	}
-	for _, master := range masters { // one after another, so that do needs no lock
-		if err := each(ctx, master); err != nil {
-			return err
-		}
-	}
-	return nil
+	})
 }
 
 // errFound ends a search.

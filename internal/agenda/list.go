@@ -85,6 +85,22 @@ func (s *Agendas) servers(ctx context.Context, partitions []int) ([]redis.Univer
 	return servers, nil
 }
 
+// eachServer calls do for each server that holds some partitions, one after another, so that do needs no lock.
+func (s *Agendas) eachServer(
+	ctx context.Context, partitions []int, do func(node redis.UniversalClient) error,
+) error {
+	servers, err := s.servers(ctx, partitions)
+	if err != nil {
+		return err
+	}
+	for _, server := range servers {
+		if err := do(server); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // readStates reads the notifications with these keys.
 func (s *Agendas) readStates(ctx context.Context, node redis.UniversalClient, keys []string) ([]*State, error) {
 	if len(keys) == 0 {

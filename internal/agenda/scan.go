@@ -42,16 +42,9 @@ const (
 // server.
 func (s *Agendas) EachKnown(ctx context.Context, userID string, do func(Known) error) error {
 	partitions, pattern := s.known(userID)
-	if cluster, ok := s.cfg.Direct.(*redis.ClusterClient); ok && userID == "" {
-		return cluster.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
-			return s.eachKnown(ctx, master, pattern, do)
-		})
-	}
-	servers, err := s.servers(ctx, partitions)
-	if err != nil {
-		return err
-	}
-	return s.eachKnown(ctx, servers[0], pattern, do)
+	return s.eachServer(ctx, partitions, func(node redis.UniversalClient) error {
+		return s.eachKnown(ctx, node, pattern, do)
+	})
 }
 
 func (s *Agendas) eachKnown(ctx context.Context, node redis.UniversalClient, pattern string, do func(Known) error,

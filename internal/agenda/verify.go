@@ -82,7 +82,8 @@ type Waiting struct {
 // EachWaiting calls do, with about n at a time, for everything that is in a backlog or is later. What moves meanwhile
 // may come twice, or not at all.
 func (s *Agendas) EachWaiting(ctx context.Context, n int, do func([]Waiting) error) error {
-	node := func(ctx context.Context, node redis.UniversalClient) error {
+	partitions, _ := s.known("")
+	return s.eachServer(ctx, partitions, func(node redis.UniversalClient) error {
 		page := make([]Waiting, 0, n)
 		for cursor := uint64(0); ; {
 			keys, next, err := node.Scan(ctx, cursor, "pacer:{push-*}:[wr]:*", int64(n)).Result()
@@ -98,13 +99,7 @@ func (s *Agendas) EachWaiting(ctx context.Context, n int, do func([]Waiting) err
 				return flush(page, do)
 			}
 		}
-	}
-	if cluster, ok := s.cfg.Direct.(*redis.ClusterClient); ok {
-		return cluster.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
-			return node(ctx, master)
-		})
-	}
-	return node(ctx, s.cfg.Direct)
+	})
 }
 
 // flush calls do for the last page, unless it is empty.

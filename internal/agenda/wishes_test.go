@@ -58,8 +58,8 @@ func (d *deliveries) Admissions(context.Context, throttle.Micros, throttle.Micro
 	return slices.Clone(*d), nil
 }
 
-// Open implements [invariant.Source].
-func (*deliveries) Open(context.Context, time.Time) ([]invariant.Open, error) { return nil, nil }
+// EachOpen implements [invariant.Source].
+func (*deliveries) EachOpen(context.Context, time.Time, func(invariant.Open) error) error { return nil }
 
 // newWishes makes a world in which clocks are switched on the second day. The agendas decide by what decides gives of
 // the settings in effect.

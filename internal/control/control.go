@@ -61,6 +61,9 @@ type Store interface {
 	Note(ctx context.Context, e Entry) error
 	// Audit gives the latest lines, newest first.
 	Audit(ctx context.Context, limit int) ([]Entry, error)
+	// ClearedSince returns the users whose windows were cleared after a moment, by the audit log. Unlike the lines of
+	// the log, it is kept for as long as a limit may look back.
+	ClearedSince(ctx context.Context, since time.Time) (map[string]bool, error)
 	Jobs
 }
 
@@ -81,21 +84,3 @@ func Check(s Subject, names func(Kind) []string) error {
 
 // Cleared is the action of an entry which says that a user's windows were cleared.
 const Cleared = "clear"
-
-// clearingsRead is how many entries of the audit log are searched for cleared windows.
-const clearingsRead = 1000
-
-// ClearedSince returns the users whose windows were cleared after a moment.
-func ClearedSince(ctx context.Context, store Store, since time.Time) (map[string]bool, error) {
-	entries, err := store.Audit(ctx, clearingsRead)
-	if err != nil {
-		return nil, err
-	}
-	users := map[string]bool{}
-	for _, e := range entries {
-		if e.Action == Cleared && e.At.After(since) {
-			users[e.Subject] = true
-		}
-	}
-	return users, nil
-}

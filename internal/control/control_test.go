@@ -48,6 +48,7 @@ func TestStores(t *testing.T) {
 			store := open(t)
 			keeps(t, store)
 			keepsJobs(t, store)
+			keepsWhoWasCleared(t, store)
 		})
 	}
 }

@@ -76,6 +76,23 @@ func (p *Postgres) Audit(ctx context.Context, limit int) ([]Entry, error) {
 	return entries, nil
 }
 
+// ClearedSince implements [Store].
+func (p *Postgres) ClearedSince(ctx context.Context, since time.Time) (map[string]bool, error) {
+	rows, err := p.pool.Query(ctx, `SELECT subject FROM pacer.audit WHERE action = 'clear' AND at > $1`, since)
+	if err != nil {
+		return nil, fmt.Errorf("read whose windows were cleared: %w", err)
+	}
+	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("read whose windows were cleared: %w", err)
+	}
+	users := map[string]bool{}
+	for _, name := range names {
+		users[name] = true
+	}
+	return users, nil
+}
+
 // AddJob implements [Jobs].
 func (p *Postgres) AddJob(ctx context.Context, j Job) error {
 	return p.inTransaction(ctx, "add a job", func(tx pgx.Tx) error {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -21,6 +22,10 @@ const (
 	jobsKey = "pacer:jobs"
 	// auditKept is how many entries are kept on Redis.
 	auditKept = 1000
+	// clearedKey is a sorted set of the users whose windows were cleared, by when, in µs: the log is too short for it.
+	clearedKey = "pacer:cleared"
+	// clearedKept is how long they are kept: no limit looks back further.
+	clearedKept = 2 * 366 * 24 * time.Hour
 )
 
 // Redis keeps them where the store is on Redis too.
@@ -80,6 +85,11 @@ func (r *Redis) Note(ctx context.Context, e Entry) error {
 	if err != nil {
 		return fmt.Errorf("encode an entry of the audit log: %w", err)
 	}
+	if e.Action == Cleared {
+		if err := r.noteCleared(ctx, e); err != nil {
+			return err
+		}
+	}
 	pipe := r.client.TxPipeline()
 	pipe.LPush(ctx, auditKey, text)
 	pipe.LTrim(ctx, auditKey, 0, auditKept-1)
@@ -87,6 +97,40 @@ func (r *Redis) Note(ctx context.Context, e Entry) error {
 		return fmt.Errorf("write the audit log: %w", err)
 	}
 	return nil
+}
+
+// noteCleared keeps whose windows were cleared.
+func (r *Redis) noteCleared(ctx context.Context, e Entry) error {
+	pipe := r.client.TxPipeline()
+	pipe.ZAddGT(ctx, clearedKey, redis.Z{Score: float64(e.At.UnixMicro()), Member: e.Subject})
+	pipe.ZRemRangeByScore(ctx, clearedKey, "-inf", strconv.FormatInt(e.At.Add(-clearedKept).UnixMicro(), 10))
+	if _, err := pipe.Exec(ctx); err != nil {
+		return fmt.Errorf("note whose windows were cleared: %w", err)
+	}
+	return nil
+}
+
+// ClearedSince implements [Store].
+func (r *Redis) ClearedSince(ctx context.Context, since time.Time) (map[string]bool, error) {
+	after := "(" + strconv.FormatInt(since.UnixMicro(), 10)
+	names, err := r.client.ZRangeByScore(ctx, clearedKey, &redis.ZRangeBy{Min: after, Max: "+inf"}).Result()
+	if err != nil {
+		return nil, fmt.Errorf("read whose windows were cleared: %w", err)
+	}
+	users := map[string]bool{}
+	for _, name := range names {
+		users[name] = true
+	}
+	entries, err := r.Audit(ctx, auditKept) // earlier versions noted it in the log only
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		if e.Action == Cleared && e.At.After(since) {
+			users[e.Subject] = true
+		}
+	}
+	return users, nil
 }
 
 // Audit implements [Store].

@@ -1,13 +1,13 @@
 package deployment
 
 import (
-	"context"
 	"strconv"
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/invariant"
+	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
@@ -29,7 +29,10 @@ func (d *Deployment) Checker(follower *control.Follower, found func(violations, 
 		Source: d.Store, Window: d.Rules.LongestWindow, InForce: d.Rules.Since, Paused: paused, Every: every,
 		Limits: func(userID, category string) invariant.Limits {
 			in := d.Rules.Settings(userID, category)
-			return invariant.Limits{Plan: in.Plan, BypassFrom: in.BypassFrom, MaxLife: d.Rules.MaxLife(category)}
+			return invariant.Limits{Plan: in.Plan, BypassFrom: in.BypassFrom}
+		},
+		MaxLife: func(o invariant.Open) time.Duration {
+			return d.Rules.MaxLife(o.Category, notification.Channel(o.Channel))
 		},
 		Hours: func(m invariant.Admission) invariant.Hours {
 			return invariant.Hours(d.Rules.HoursAt(m.UserID, m.Category, m.Zone, m.At))
@@ -39,10 +42,8 @@ func (d *Deployment) Checker(follower *control.Follower, found func(violations, 
 		},
 		Remembers: d.Rules.Remembers,
 		Version:   func() string { return d.Rules.Current().Version() },
-		Cleared: func(ctx context.Context, since time.Time) (map[string]bool, error) {
-			return control.ClearedSince(ctx, d.Control, since)
-		},
-		Found: found, Log: d.cfg.Log,
+		Cleared:   d.Control.ClearedSince,
+		Found:     found, Log: d.cfg.Log,
 	})
 }
 

@@ -34,13 +34,9 @@ func (r *Rules) Life(category string, channel notification.Channel) time.Duratio
 	return r.Policy.Life(category, channel, r.Set[channel].Delivery)
 }
 
-// MaxLife is how long a notification of a category may take, over whatever channel.
-func (r *Rules) MaxLife(category string) time.Duration {
-	longest := time.Duration(0)
-	for name, channel := range r.Set {
-		longest = max(longest, r.Policy.MaxLife(category, name, channel.Delivery))
-	}
-	return longest
+// MaxLife is how long a notification of a category over a channel may take, see [effective.Policy.MaxLife].
+func (r *Rules) MaxLife(category string, channel notification.Channel) time.Duration {
+	return r.Policy.MaxLife(category, channel, r.Set[channel].Delivery)
 }
 
 // check refuses a notification that a producer wrote into the database when its category is unknown or its channel

@@ -225,7 +225,9 @@ func (d *Directory) finish(version int64, latest change, fresh map[string]*entry
 	for id, e := range d.byID {
 		if fresh[id] == nil {
 			delete(d.byID, id)
-			delete(d.byURL, e.url)
+			if d.byURL[e.url] == e { // else another endpoint has taken the URL
+				delete(d.byURL, e.url)
+			}
 		}
 	}
 	d.empty.Store(len(d.byURL) == 0)

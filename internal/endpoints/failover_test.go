@@ -8,6 +8,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/endpoints"
 	"github.com/pacer-notify/pacer/internal/events"
+	"github.com/pacer-notify/pacer/internal/signing"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
@@ -49,6 +50,26 @@ func TestAFailOverThatLosesChangesIsNoticed(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// After a fail-over that lost an endpoint, another one may have taken its URL: calls to the URL then have the signature
+// and the headers of the other one.
+func TestAURLPassesToAnotherEndpoint(t *testing.T) {
+	t.Parallel()
+	client := redistest.Client(t)
+	s := stores{endpoints.NewRedis(client), events.NewRedis(client)}
+	s.add(t, "ep_1", hook)
+	p := newProcess(t, s, &clock{})
+	restore(t, client, nil)
+	if err := s.Add(t.Context(), &endpoints.Endpoint{
+		ID: "ep_2", URL: hook, Headers: map[string]string{"X-Of": "ep_2"}, Secret: signing.Generate(signing.HMAC),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	p.round(t)
+	if keys, header, ok := p.Registered(hook); !ok || len(keys) != 1 || header.Get("X-Of") != "ep_2" {
+		t.Errorf("the URL is registered: %t, with %d keys and the headers %v; want those of ep_2", ok, len(keys), header)
 	}
 }
 

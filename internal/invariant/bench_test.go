@@ -42,8 +42,8 @@ func (c copies) Admissions(context.Context, throttle.Micros, throttle.Micros,
 	return slices.Clone(c), nil
 }
 
-// Open implements [invariant.Source].
-func (copies) Open(context.Context, time.Time) ([]invariant.Open, error) { return nil, nil }
+// EachOpen implements [invariant.Source].
+func (copies) EachOpen(context.Context, time.Time, func(invariant.Open) error) error { return nil }
 
 // A round over a history in which no limit was exceeded.
 func BenchmarkRound(b *testing.B) {

@@ -44,8 +44,9 @@ type Source interface {
 	// Admissions finds every user with an admission after one moment and until another. It returns all admissions of
 	// these users until the latter, as far back as window before the former, in any order.
 	Admissions(ctx context.Context, after, until throttle.Micros, window time.Duration) ([]Admission, error)
-	// Open returns notifications that were accepted before a moment and have not ended, at most a few thousand.
-	Open(ctx context.Context, before time.Time) ([]Open, error)
+	// EachOpen calls do for every notification that was accepted before a moment and has not ended, slowly. One that
+	// changes meanwhile may come twice.
+	EachOpen(ctx context.Context, before time.Time, do func(Open) error) error
 }
 
 // Limits are what must hold for a user in a category.
@@ -53,8 +54,6 @@ type Limits struct {
 	Plan throttle.Plan
 	// BypassFrom is the least urgent priority that is not limited; 0 when every priority is.
 	BypassFrom notification.Priority
-	// MaxLife is how long a notification may take from the moment that it may go out until it has ended.
-	MaxLife time.Duration
 }
 
 // Config of a Checker.
@@ -62,6 +61,8 @@ type Config struct {
 	Source Source
 	// Limits gives the limits in force.
 	Limits func(userID, category string) Limits
+	// MaxLife gives how long a notification may take from the moment that it may go out until it has ended.
+	MaxLife func(o Open) time.Duration
 	// Window gives the longest window of any rule.
 	Window func() time.Duration
 	// Hours gives when nothing like an admission may be admitted. Defaults to never.
@@ -273,27 +274,27 @@ func (a *Checker) violations(ctx context.Context, until throttle.Micros) (found,
 
 // unended counts the notifications that should have ended and were not counted before.
 func (a *Checker) unended(ctx context.Context, now time.Time) (int, error) {
-	open, err := a.cfg.Source.Open(ctx, now.Add(-grace))
-	if err != nil {
-		return 0, fmt.Errorf("read what has not ended: %w", err)
-	}
 	found, known := 0, map[string]bool{}
-	for _, o := range open {
-		limit := o.Since.Add(a.cfg.Limits(o.UserID, o.Category).MaxLife)
+	err := a.cfg.Source.EachOpen(ctx, now.Add(-grace), func(o Open) error {
+		limit := o.Since.Add(a.cfg.MaxLife(o))
 		if !o.ExpiresAt.IsZero() && o.ExpiresAt.Before(limit) {
 			limit = o.ExpiresAt
 		}
-		if now.Before(limit.Add(grace)) || a.cfg.Paused(o) || len(known) >= remembered {
-			continue
+		if now.Before(limit.Add(grace)) || known[o.ID] || a.cfg.Paused(o) || len(known) >= remembered {
+			return nil
 		}
 		known[o.ID] = true
 		if a.known[o.ID] {
-			continue
+			return nil
 		}
 		if found++; found <= named {
 			a.cfg.Log.ErrorContext(ctx, "a notification should have ended", "notification_id", o.ID,
 				"user_id", o.UserID, "category", o.Category, "since", o.Since, "limit", limit)
 		}
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("read what has not ended: %w", err)
 	}
 	a.known = known
 	return found, nil

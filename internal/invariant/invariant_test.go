@@ -28,8 +28,15 @@ func (r *store) Admissions(context.Context, throttle.Micros, throttle.Micros,
 	return r.admissions, r.away
 }
 
-// Open implements [invariant.Source].
-func (r *store) Open(context.Context, time.Time) ([]invariant.Open, error) { return r.open, r.away }
+// EachOpen implements [invariant.Source].
+func (r *store) EachOpen(_ context.Context, _ time.Time, do func(invariant.Open) error) error {
+	for _, o := range r.open {
+		if err := do(o); err != nil {
+			return err
+		}
+	}
+	return r.away
+}
 
 // admit adds admissions of ada in chat, each so long after the same moment, which is now.
 func (r *store) admit(after ...time.Duration) {
@@ -131,7 +138,7 @@ func TestSlowDeliveriesAreChecked(t *testing.T) {
 }
 
 func limitsOf(algorithm throttle.Algorithm, rules ...throttle.Rule) invariant.Limits {
-	return invariant.Limits{Plan: throttle.Plan{Algorithm: algorithm, Rules: rules}, BypassFrom: 1, MaxLife: time.Hour}
+	return invariant.Limits{Plan: throttle.Plan{Algorithm: algorithm, Rules: rules}, BypassFrom: 1}
 }
 
 func TestViolations(t *testing.T) {
@@ -211,7 +218,6 @@ func TestWhatIsNoViolation(t *testing.T) {
 func TestUnended(t *testing.T) {
 	t.Parallel()
 	now := time.Now().Add(time.Hour)
-	limits := invariant.Limits{MaxLife: 10 * time.Minute}
 	for name, c := range map[string]struct {
 		open invariant.Open
 		want int64
@@ -221,16 +227,24 @@ func TestUnended(t *testing.T) {
 		"expired": {
 			open: invariant.Open{Since: now.Add(-7 * time.Minute), ExpiresAt: now.Add(-6 * time.Minute)}, want: 1,
 		},
-		"expires later on": {open: invariant.Open{Since: now.Add(-7 * time.Minute), ExpiresAt: now}, want: 0},
-		"paused":           {open: invariant.Open{Since: now.Add(-16 * time.Minute), Channel: "paused"}, want: 0},
+		"expires later on":    {open: invariant.Open{Since: now.Add(-7 * time.Minute), ExpiresAt: now}, want: 0},
+		"paused":              {open: invariant.Open{Since: now.Add(-16 * time.Minute), Channel: "paused"}, want: 0},
+		"over a slow channel": {open: invariant.Open{Since: now.Add(-16 * time.Minute), Channel: "slow"}, want: 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c.open.ID = "n1"
-			paused := func(cfg *invariant.Config) {
+			change := func(cfg *invariant.Config) {
 				cfg.Paused = func(o invariant.Open) bool { return o.Channel == "paused" }
+				cfg.MaxLife = func(o invariant.Open) time.Duration {
+					if o.Channel == "slow" {
+						return time.Hour
+					}
+					return 10 * time.Minute
+				}
 			}
-			if result, _ := round(t, &store{open: []invariant.Open{c.open}}, paused, limits); result.Unended != c.want {
+			source := &store{open: []invariant.Open{c.open}}
+			if result, _ := round(t, source, change, invariant.Limits{}); result.Unended != c.want {
 				t.Errorf("%d unended, want %d", result.Unended, c.want)
 			}
 		})

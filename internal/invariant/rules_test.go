@@ -67,7 +67,7 @@ func policyLimits(t *testing.T) func(userID, category string) invariant.Limits {
 		if rules, replaced := map[string][]throttle.Rule{"ben": own, "cid": gap}[userID]; replaced {
 			plan = plan.WithOwnLimits(rules)
 		}
-		return invariant.Limits{Plan: plan, BypassFrom: p.BypassFrom(c), MaxLife: c.MaxDefer}
+		return invariant.Limits{Plan: plan, BypassFrom: p.BypassFrom(c)}
 	}
 }
 

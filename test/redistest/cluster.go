@@ -85,8 +85,10 @@ func (c *Cluster) join(ctx context.Context, tb testing.TB) error {
 		}
 	}
 	if err := c.await(ctx, tb, func(info string) bool {
+		// A node that does not insist on full coverage is ok before it knows of the slots of the others.
 		return strings.Contains(info, "cluster_state:ok") &&
-			strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d", len(all)))
+			strings.Contains(info, fmt.Sprintf("cluster_slots_ok:%d\r\n", slots)) &&
+			strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d\r\n", len(all)))
 	}); err != nil {
 		return err
 	}

@@ -45,25 +45,48 @@ func (r *Store) Admissions(ctx context.Context, after, until throttle.Micros,
 	return all, nil
 }
 
-// oldestOpenSQL returns the oldest notifications that have not ended.
-const oldestOpenSQL = `
-SELECT id, user_id, category, channel, greatest(accepted_at, send_at), expires_at FROM pacer.notifications
-WHERE ended_at IS NULL AND accepted_at < $1 ORDER BY accepted_at, id LIMIT 10000`
+const (
+	// openPage is how many open notifications are read at a time, openPause the wait in between: reading them all every
+	// minute must not slow others down.
+	openPage  = 1000
+	openPause = 20 * time.Millisecond
+)
 
-// Open implements [invariant.Source].
-func (r *Store) Open(ctx context.Context, before time.Time) ([]invariant.Open, error) {
-	rows, err := r.pool.Query(ctx, oldestOpenSQL, before)
-	if err != nil {
-		return nil, describe("read what has not ended", err)
+// oldestOpenSQL returns a page of the notifications that have not ended, oldest first.
+const oldestOpenSQL = `
+SELECT id, user_id, category, channel, accepted_at, greatest(accepted_at, send_at), expires_at FROM pacer.notifications
+WHERE ended_at IS NULL AND accepted_at < $1 AND (accepted_at, id) > ($2, $3) ORDER BY accepted_at, id LIMIT $4`
+
+// EachOpen implements [invariant.Source].
+func (r *Store) EachOpen(ctx context.Context, before time.Time, do func(invariant.Open) error) error {
+	at, id := time.Time{}, ""
+	for {
+		rows, err := r.pool.Query(ctx, oldestOpenSQL, before, at, id, openPage)
+		if err != nil {
+			return describe("read what has not ended", err)
+		}
+		page, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (o invariant.Open, err error) {
+			var expires *time.Time
+			err = row.Scan(&o.ID, &o.UserID, &o.Category, &o.Channel, &at, &o.Since, &expires)
+			o.ExpiresAt = moment(expires)
+			return o, err
+		})
+		if err != nil {
+			return describe("read what has not ended", err)
+		}
+		for _, o := range page {
+			if err := do(o); err != nil {
+				return err
+			}
+		}
+		if len(page) < openPage {
+			return nil
+		}
+		id = page[len(page)-1].ID
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(openPause):
+		}
 	}
-	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (o invariant.Open, err error) {
-		var expires *time.Time
-		err = row.Scan(&o.ID, &o.UserID, &o.Category, &o.Channel, &o.Since, &expires)
-		o.ExpiresAt = moment(expires)
-		return o, err
-	})
-	if err != nil {
-		return nil, describe("read what has not ended", err)
-	}
-	return all, nil
 }

@@ -67,7 +67,7 @@ func TestStatementsUseTheirIndexes(t *testing.T) {
 	}
 	for _, table := range []string{
 		"notifications", "attempts", "outbox", "unplaced", "preferences", "devices", "deliveries", "idempotency_keys",
-		"tallies", "accepted_elsewhere", "history",
+		"tallies", "accepted_elsewhere", "history", "audit",
 	} {
 		exec("ALTER TABLE pacer." + table + " SET (autovacuum_enabled = off)")
 	}
@@ -89,7 +89,7 @@ func TestStatementsUseTheirIndexes(t *testing.T) {
 		{name: "history", fill: slices.Concat(
 			[]string{`TRUNCATE pacer.notifications, pacer.attempts, pacer.outbox, pacer.unplaced, pacer.preferences,
 				pacer.devices, pacer.deliveries, pacer.idempotency_keys, pacer.tallies, pacer.accepted_elsewhere,
-				pacer.history`},
+				pacer.history, pacer.audit`},
 			fillTables("now()", "'delivered'"),
 			[]string{"ANALYZE"},
 		)},
@@ -158,6 +158,9 @@ func fillTables(endedAt, status string) []string {
 		`INSERT INTO pacer.tallies (accepted) SELECT 1` + series,
 		`INSERT INTO pacer.history (hour, category, accepted)
 			SELECT now() - i % 700 * interval '1 hour', 'category' || i, 1` + series,
+		`INSERT INTO pacer.audit (at, who, action, subject)
+			SELECT now() - i * interval '10 s', 'API', CASE WHEN i % 100 > 0 THEN 'cancel' ELSE 'clear' END, 'user' || i` +
+			series,
 		`INSERT INTO pacer.accepted_elsewhere (category, accepted) SELECT 'chat', 1` + series,
 	}
 }

@@ -11,9 +11,6 @@ import (
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
-// maxOpen is how many open notifications the invariant checker gets at most.
-const maxOpen = 10_000
-
 // Admissions implements [invariant.Source]. It finds only a part of the admissions: Redis keeps the latest attempt of a
 // notification, until a day after the notification has ended.
 func (r *Store) Admissions(ctx context.Context, after, until throttle.Micros,
@@ -51,11 +48,10 @@ func (r *Store) Admissions(ctx context.Context, after, until throttle.Micros,
 	return kept, nil
 }
 
-// Open implements [invariant.Source].
-func (r *Store) Open(ctx context.Context, before time.Time) ([]invariant.Open, error) {
-	var open []invariant.Open
-	err := r.agendas.EachKnown(ctx, "", func(n agenda.Known) error {
-		if n.Status.Ended() || !n.AcceptedAt.Before(before) || len(open) >= maxOpen {
+// EachOpen implements [invariant.Source].
+func (r *Store) EachOpen(ctx context.Context, before time.Time, do func(invariant.Open) error) error {
+	return r.agendas.EachKnown(ctx, "", func(n agenda.Known) error {
+		if n.Status.Ended() || !n.AcceptedAt.Before(before) {
 			return nil
 		}
 		decoded, err := decode(n.ID, dispatch.Backlog{UserID: n.UserID, Category: n.Category}, n.AcceptedAt, n.Payload)
@@ -69,8 +65,6 @@ func (r *Store) Open(ctx context.Context, before time.Time) ([]invariant.Open, e
 		if n.SendAt.After(o.Since) {
 			o.Since = n.SendAt
 		}
-		open = append(open, o)
-		return nil
+		return do(o)
 	})
-	return open, err
 }

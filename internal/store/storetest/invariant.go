@@ -19,6 +19,7 @@ func checkerOf(p *probe, limits invariant.Limits, changes ...func(*invariant.Con
 	cfg := invariant.Config{
 		Source:  p.Subject,
 		Limits:  func(string, string) invariant.Limits { return limits },
+		MaxLife: func(invariant.Open) time.Duration { return time.Hour },
 		Window:  func() time.Duration { return time.Hour },
 		InForce: func() time.Time { return time.Time{} },
 		Cleared: func(context.Context, time.Time) (map[string]bool, error) { return nil, nil },
@@ -44,7 +45,7 @@ func checkerOf(p *probe, limits invariant.Limits, changes ...func(*invariant.Con
 // in time, once.
 func checkerSees(p *probe) {
 	limited := func(rules ...throttle.Rule) invariant.Limits {
-		return invariant.Limits{Plan: throttle.Plan{Rules: rules}, MaxLife: time.Hour}
+		return invariant.Limits{Plan: throttle.Plan{Rules: rules}}
 	}
 	strict := checkerOf(p, limited(throttle.Rule{Max: 1, Per: time.Minute}))
 	loose := checkerOf(p, limited(throttle.Rule{Max: 3, Per: time.Minute}))
@@ -106,6 +107,27 @@ func checkerSees(p *probe) {
 		if _, unended := loose(26 * time.Hour); unended != 1-want {
 			p.Errorf("%d are found that should have ended, want %d", unended, 1-want)
 		}
+	}
+}
+
+// checkerSeesBehindMany: the invariant checker finds what should have ended, however many others may still wait.
+func checkerSeesBehindMany(p *probe) {
+	const many, overdue = 1010, 10 // more than a page of any store
+	acceptMany := func(n int, change func(*notification.Notification)) {
+		p.Helper()
+		batch := make([]*notification.Notification, n)
+		for i := range batch {
+			batch[i] = p.notification(change)
+		}
+		if _, err := p.Accept(p.Context(), batch); err != nil {
+			p.Fatal(err)
+		}
+	}
+	acceptMany(many, func(n *notification.Notification) { n.SendAt = time.Now().Add(24 * time.Hour) })
+	acceptMany(overdue, func(n *notification.Notification) { n.ExpiresAt = time.Now().Add(time.Hour) })
+	round := checkerOf(p, invariant.Limits{})
+	if _, unended := round(2 * time.Hour); unended != overdue {
+		p.Errorf("%d are found that should have ended, want %d", unended, overdue)
 	}
 }
 

@@ -122,6 +122,7 @@ func Cases() []Case {
 		{"BatchesOfKeysDoNotWaitForEachOther", keysInAnyOrder},
 		{"UnknownIsNotFound", unknown},
 		{"InvariantCheckerSees", checkerSees},
+		{"InvariantCheckerSeesBehindMany", checkerSeesBehindMany},
 		{"InvariantCheckerSeesHours", checkerSeesHours},
 		{"InvariantCheckerSeesTheBasis", checkerSeesTheBasis},
 		{"DevicesAreKept", devicesAreKept},

@@ -1,0 +1,116 @@
+package redis_test
+
+import (
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/invariant"
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/store/redis"
+	"github.com/pacer-notify/pacer/internal/store/storetest"
+	"github.com/pacer-notify/pacer/internal/throttle"
+	"github.com/pacer-notify/pacer/test/redistest"
+)
+
+// What reads all servers of a cluster needs no lock, and finds what each of them holds.
+func TestAllServersOfAClusterAreRead(t *testing.T) {
+	t.Parallel()
+	const users, partitions, page = 400, 12, 10
+	agendas, store := clusterStore(t, partitions)
+	began := throttle.MicrosOf(time.Now().Add(-time.Minute))
+	until := throttle.MicrosOf(time.Now().Add(time.Minute))
+
+	acceptForEach(t, store, "delivered", users)
+	for partition := range partitions {
+		deliverAll(t, store, partition)
+	}
+	admissions, err := store.Admissions(t.Context(), began, until, time.Hour)
+	if err != nil || len(admissions) != users {
+		t.Errorf("found %d admissions, %v; want %d", len(admissions), err, users)
+	}
+
+	acceptForEach(t, store, "open", users)
+	open := map[string]bool{}
+	if err := store.EachOpen(t.Context(), until.Time(), func(o invariant.Open) error {
+		open[o.ID] = true
+		return nil
+	}); err != nil || len(open) != users {
+		t.Errorf("found %d that have not ended, %v; want %d", len(open), err, users)
+	}
+	waiting := map[string]bool{}
+	if err := agendas.EachWaiting(t.Context(), page, func(some []agenda.Waiting) error {
+		for _, one := range some {
+			waiting[one.ID] = true
+		}
+		return nil
+	}); err != nil || len(waiting) != users {
+		t.Errorf("found %d that wait, %v; want %d", len(waiting), err, users)
+	}
+}
+
+func clusterStore(t *testing.T, partitions int) (*agenda.Agendas, *redis.Store) {
+	t.Helper()
+	var addresses []string
+	for _, server := range redistest.StartCluster(t, 3, false).Masters {
+		addresses = append(addresses, server.Addr())
+	}
+	client := goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: addresses})
+	t.Cleanup(func() { _ = client.Close() })
+	agendas, err := agenda.New(client, agenda.Config{
+		Partitions: partitions, Settings: storetest.Settings, Lease: time.Hour,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return agendas, redis.New(client, agendas)
+}
+
+// acceptForEach accepts a notification for each of many users.
+func acceptForEach(t *testing.T, store *redis.Store, name string, users int) {
+	t.Helper()
+	batch := make([]*notification.Notification, users)
+	for i := range batch {
+		batch[i] = &notification.Notification{
+			ID: name + strconv.Itoa(i), UserID: "user" + strconv.Itoa(i), Category: "free",
+			Channel: notification.ChannelLog, Priority: notification.PriorityNormal,
+		}
+	}
+	if _, err := store.Accept(t.Context(), batch); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// deliverAll delivers what is due in a partition.
+func deliverAll(t *testing.T, store *redis.Store, partition int) {
+	t.Helper()
+	for round := 0; ; round++ {
+		take := func(r dispatch.TakeRequest) dispatch.TakeResult {
+			t.Helper()
+			r.Partition = partition
+			result, err := store.Take(t.Context(), r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return result
+		}
+		pulled := take(dispatch.TakeRequest{ID: fmt.Sprint("pull", round), Pull: 100}).Pulled
+		if len(pulled) == 0 {
+			return
+		}
+		for _, of := range take(dispatch.TakeRequest{
+			ID: fmt.Sprint("serve", round), Wakeups: pulled, Capacity: len(pulled),
+		}).Results {
+			for _, g := range of.Grants {
+				if _, err := store.Settle(t.Context(), g, dispatch.Outcome{Disposition: dispatch.Delivered}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+}
