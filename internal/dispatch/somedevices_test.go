@@ -9,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pacer-notify/pacer/internal/dispatch"
-	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/push"
 )
 
@@ -80,9 +79,7 @@ func TestWhatSomeDevicesHaveDoesNotExpire(t *testing.T) {
 				if test.expires > 0 {
 					g.Notification.ExpiresAt = g.AdmittedAt.Add(test.expires)
 				}
-				cfg := dispatch.Config{TooLate: func(_ *notification.Notification, since, until time.Time) bool {
-					return until.Sub(since) > maxDefer
-				}}
+				cfg := dispatch.Config{MaxDefer: func(string) time.Duration { return maxDefer }}
 				deliver(cfg, s, g, func(context.Context, push.Message) error {
 					if test.own > 0 {
 						pass(test.own)
