@@ -29,7 +29,9 @@ func (w *world) reached(phone string, becomes dispatch.Outcome) string {
 
 var (
 	expired = dispatch.Outcome{Disposition: dispatch.Expired, Reason: notification.ReasonExpired}
-	later   = dispatch.Outcome{Disposition: dispatch.Retry, Reason: "transient: 503", RetryAfter: time.Hour, Failure: true}
+	later   = dispatch.Outcome{
+		Disposition: dispatch.Retry, Reason: "transient: 503", RetryAfter: time.Hour, Failure: true,
+	}
 )
 
 // What some devices have is not sent again, and does not go on over another channel: they would get it twice.

@@ -83,7 +83,8 @@ func TestARepeatIsKnownBeforeItsKeyIsCommitted(t *testing.T) {
 				held := b.store.keys["k"]
 				held.Over = c.over
 				got := b.accept(t, within("other", time.Minute), first)[1] // with max_wait, it is too late behind another
-				if got.Known != c.known || (got.Err == nil) != c.known || errors.Is(got.Err, intake.ErrInProgress) != c.busy {
+				if got.Known != c.known || (got.Err == nil) != c.known ||
+					errors.Is(got.Err, intake.ErrInProgress) != c.busy {
 					t.Errorf("it gives %+v, want it known: %t, in progress: %t", got, c.known, c.busy)
 				}
 				if got.Known && got.Notification.ID != held.ID || held.Pending == c.known {

@@ -37,8 +37,8 @@ type Key struct {
 // AcceptedKey is an idempotency key whose notification has been accepted.
 type AcceptedKey struct {
 	Key string
-	// At is when it was accepted; zero when that is not known. A store in which keys usually outlive their notifications
-	// keeps it.
+	// At is when it was accepted; zero when that is not known. A store in which keys usually outlive their
+	// notifications keeps it.
 	At time.Time
 }
 

@@ -62,7 +62,7 @@ func (g *Gate) take(ctx context.Context, code, key string, rules []throttle.Rule
 		return &refusal{later(code, decision.Wait()), decision.Wait()}, func() {}
 	}
 	return nil, func() {
-		// What can't be taken back is a call that its target lost. It is taken back even when the delivery's time is over.
+		// What can't be taken back is a call that its target lost. It is taken back even if the time is over.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refundTimeout)
 		defer cancel()
 		_, _ = g.cfg.Limiter.Refund(ctx, g.key(key), plan, id, decision.At)

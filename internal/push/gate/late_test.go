@@ -121,7 +121,8 @@ func TestACallWithoutTimeCostsNoBudget(t *testing.T) {
 		m := to("device")
 		m.Deadline = push.NewDeadline(time.Now().Add(time.Second))
 		failure := push.Classify(g.Send(ctx, m))
-		if _, begun := m.Deadline.Begun(); failure == nil || failure.Code != "cancelled" || begun || p.called("device") > 0 {
+		if _, begun := m.Deadline.Begun(); failure == nil || failure.Code != "cancelled" || begun ||
+			p.called("device") > 0 {
 			t.Fatalf("returned %+v after %d calls, want none, and that it is cancelled", failure, p.called("device"))
 		}
 		if err := g.Send(t.Context(), to("device")); err != nil {

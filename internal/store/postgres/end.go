@@ -121,10 +121,10 @@ func (r *Store) removeEnded(ctx context.Context, partition int, id, reason strin
 	}
 }
 
-// remove removes a notification that has ended from its agenda, and its note from the outbox. If the process dies before
-// that, the relay does it. It also does where the notification is not in its agenda: then it may still be on its way
-// from the process that accepted it, and the relay looks again once it has arrived; or the partition is being rebuilt
-// by a process that has read it before it ended.
+// remove removes a notification that has ended from its agenda, and its note from the outbox. If the process dies
+// before that, the relay does it. It also does where the notification is not in its agenda: then it may still be on its
+// way from the process that accepted it, and the relay looks again once it has arrived; or the partition is being
+// rebuilt by a process that has read it before it ended.
 func (r *Store) remove(ctx context.Context, partition int, id, reason string) {
 	if err := r.agendas.CancelIn(ctx, partition, id, reason); err != nil {
 		return

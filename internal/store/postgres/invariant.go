@@ -46,8 +46,8 @@ func (r *Store) Admissions(ctx context.Context, after, until throttle.Micros,
 }
 
 const (
-	// openPage is how many open notifications are read at a time, openPause the wait in between: reading all of them must
-	// not slow others down.
+	// openPage is how many open notifications are read at a time, openPause the wait in between: reading all of them
+	// must not slow others down.
 	openPage  = 1000
 	openPause = 20 * time.Millisecond
 )

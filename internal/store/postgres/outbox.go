@@ -265,8 +265,8 @@ func endedOf(batch []outboxed) []string {
 	return ids
 }
 
-// removed removes a notification that has ended from its agenda, and reports whether it is not there. A rebuild that has
-// read it before it ended may still put it there.
+// removed removes a notification that has ended from its agenda, and reports whether it is not there. A rebuild that
+// has read it before it ended may still put it there.
 func (l *Relay) removed(ctx context.Context, o *outboxed, away *partitionsAway) bool {
 	partition := l.store.agendas.PartitionOf(o.UserID)
 	if away.has(partition) {

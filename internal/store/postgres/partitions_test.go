@@ -192,7 +192,9 @@ type statementsSent struct {
 }
 
 // TraceQueryStart implements [pgx.QueryTracer].
-func (s *statementsSent) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+func (s *statementsSent) TraceQueryStart(
+	ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData,
+) context.Context {
 	if strings.Contains(data.SQL, s.text) {
 		s.n.Add(1)
 	}

@@ -109,7 +109,8 @@ func (r *Store) Claim(ctx context.Context, g *dispatch.Grant) (bool, error) {
 	c, err := r.claim(ctx, g)
 	if err != nil {
 		err = errors.Join(fmt.Errorf("claim notification %s: %w", g.Notification.ID, err), r.unclaim(ctx, g))
-		return false, errors.Join(err, r.giveBack(ctx, g, dispatch.Outcome{Disposition: dispatch.Returned, Refund: true}))
+		back := dispatch.Outcome{Disposition: dispatch.Returned, Refund: true}
+		return false, errors.Join(err, r.giveBack(ctx, g, back))
 	}
 	if !c.ok {
 		return false, r.decline(ctx, g, c)

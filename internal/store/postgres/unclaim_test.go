@@ -125,7 +125,8 @@ type lossyConn struct {
 }
 
 func (c *lossyConn) Write(b []byte) (int, error) {
-	if text := c.of.next.Load(); text != nil && bytes.Contains(b, []byte(*text)) && c.of.next.CompareAndSwap(text, nil) {
+	text := c.of.next.Load()
+	if text != nil && bytes.Contains(b, []byte(*text)) && c.of.next.CompareAndSwap(text, nil) {
 		c.losing.Store(true)
 	}
 	return c.Conn.Write(b)

@@ -107,7 +107,8 @@ func deliverAll(t *testing.T, store *redis.Store, partition int) {
 			ID: fmt.Sprint("serve", round), Wakeups: pulled, Capacity: len(pulled),
 		}).Results {
 			for _, g := range of.Grants {
-				if _, err := store.Settle(t.Context(), g, dispatch.Outcome{Disposition: dispatch.Delivered}); err != nil {
+				delivered := dispatch.Outcome{Disposition: dispatch.Delivered}
+				if _, err := store.Settle(t.Context(), g, delivered); err != nil {
 					t.Fatal(err)
 				}
 			}
