@@ -58,8 +58,9 @@ func endDelivered(e *push.Error, o *Outcome) {
 // deferThrottled defers a notification whose provider asks to slow down. The wait grows with each such response, and
 // the notification goes behind those that wait already: else a target that is never ready would take every slot of its
 // user. After max_defer it expires, as one does that waits for its slot too long, and also if it bypasses the limits:
-// no wait may be without end. One that was not sent at all, because its provider's budget is used up or its channel is
-// paused, keeps its place, and its store ends it after max_defer; only the sender knows when some devices have it.
+// it would be tried without end. One that was not sent at all, because its provider's budget is used up or its channel
+// is paused, keeps its place, and its store ends it after max_defer unless it bypasses; only the sender knows when some
+// devices have it.
 //
 // A schedule says when what failed is tried again, in hours and days; a provider that is busy is asked again sooner.
 func (d *Dispatcher) deferThrottled(g *Grant, e *push.Error, retry notification.Retry, o *Outcome) {

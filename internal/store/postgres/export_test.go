@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"golang.org/x/sync/semaphore"
+
+	"github.com/pacer-notify/pacer/internal/dispatch"
 )
 
 // RebuildLock is the advisory lock of the process that rebuilds.
@@ -18,6 +20,12 @@ const ClaimLock = claimLock
 
 // PlaceAtMost sets how many notifications may be on their way to Redis at once.
 func (r *Store) PlaceAtMost(n int64) { r.placer.room = semaphore.NewWeighted(n) }
+
+// Token names a grant in its claim.
+func Token(g *dispatch.Grant) string { return token(g) }
+
+// Unclaim undoes the claim of a grant.
+func (r *Store) Unclaim(ctx context.Context, g *dispatch.Grant) error { return r.unclaim(ctx, g) }
 
 // Differences collects those of [Relay.Verify], each once.
 func (l *Relay) Differences(ctx context.Context) ([]Difference, error) {

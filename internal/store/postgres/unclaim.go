@@ -11,11 +11,15 @@ import (
 )
 
 // unclaimSQL undoes claims under which nothing is sent, as a settlement does that returns a delivery. It needs no
-// generation, because nobody knows the one of a claim whose reply was lost.
+// generation, because nobody knows the one of a claim whose reply was lost. It locks the rows first, and then looks at
+// them: so it waits for a claim that is being committed, which it would not see otherwise.
 const unclaimSQL = `
+WITH locked AS MATERIALIZED (
+	SELECT id, token, status FROM pacer.notifications WHERE id = ANY ($1) ORDER BY id FOR UPDATE
+)
 UPDATE pacer.notifications n SET status = 'waiting', claimed_until = NULL, attempts = n.attempts - 1
-FROM unnest($1::text[], $2::text[]) AS a(id, token)
-WHERE n.id = ANY (ARRAY[a.id]) AND n.token = a.token AND n.status = 'sending'`
+FROM locked l JOIN unnest($1::text[], $2::text[]) AS a(id, token) ON l.id = a.id AND l.token = a.token
+WHERE n.id = ANY (ARRAY[l.id]) AND l.status = 'sending'`
 
 // unclaim undoes the claim of a grant that may have been made, although its caller has seen it fail: Postgres may have
 // committed it before the connection broke, or before the statement's time-out was heeded. Otherwise nobody would send

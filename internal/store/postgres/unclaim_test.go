@@ -101,6 +101,36 @@ func TestAClaimOfUnknownOutcomeIsUndone(t *testing.T) {
 	}
 }
 
+// Postgres takes so long to commit a claim that its statement's time-out comes first. Undoing the claim waits for the
+// commit, which nobody can take back.
+func TestAClaimThatIsBeingCommittedIsUndone(t *testing.T) {
+	t.Parallel()
+	w := endWorld(t)
+	w.accept(t, "ada", "slow", 1)
+	granted := w.ask(t, "ada", 1).Grants
+	tx, err := w.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), `UPDATE pacer.notifications SET status = 'sending', generation = generation + 1,
+		attempts = attempts + 1, token = $1, claimed_until = now() + interval '1 hour'`,
+		postgres.Token(granted[0])); err != nil {
+		t.Fatal(err)
+	}
+	undone := make(chan error, 1)
+	go func() { undone <- w.store.Unclaim(t.Context(), granted[0]) }()
+	w.await(t, "undoing waits for the claim", func() bool {
+		var waiting int
+		err := w.pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity
+			WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&waiting)
+		return err == nil && waiting == 1 || len(undone) > 0
+	})
+	if err := errors.Join(tx.Commit(t.Context()), <-undone); err != nil {
+		t.Fatal(err)
+	}
+	w.wantUnclaimed(t, 0)
+}
+
 var errLossy = errors.New("the connection broke")
 
 // lossy is a network that loses the reply to the next statement with a text, once.
