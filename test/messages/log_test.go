@@ -170,7 +170,15 @@ func notNoted(t *testing.T) string {
 	d := deploy(t)
 	d.post(fmt.Sprintf(`{"id":"n1","user_id":"ada","channel":"log","body":"x","send_at":%q}`,
 		time.Now().Add(time.Hour).Format(time.RFC3339)))(t)
-	if _, err := postgrestest.Connect(t, d.settings.DatabaseURL).Exec(t.Context(), `
+	conn := postgrestest.Connect(t, d.settings.DatabaseURL)
+	// While it is on its way to its backlog, its end is left to the relay.
+	for onItsWay := 1; onItsWay > 0; <-time.After(20 * time.Millisecond) {
+		if err := conn.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM pacer.unplaced) +
+			(SELECT count(*) FROM pacer.outbox)`).Scan(&onItsWay); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := conn.Exec(t.Context(), `
 		CREATE FUNCTION stay() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'it stays'; END $$;
 		CREATE TRIGGER stay BEFORE DELETE ON pacer.outbox FOR EACH ROW EXECUTE FUNCTION stay()`); err != nil {
 		t.Fatal(err)
