@@ -66,20 +66,25 @@ func TestAProcessOnRedisIsRefusedOnceTheStoreHasMoved(t *testing.T) {
 	}
 }
 
+// twoGuarded opens the agendas of a deployment with two partitions, in which another store keeps the notifications.
+func twoGuarded(t *testing.T, client *redis.Client) *agenda.Agendas {
+	t.Helper()
+	agendas, err := agenda.New(client, agenda.Config{
+		Partitions: 2, Guarded: true,
+		Settings: func(string, string) agenda.Settings { return agenda.Settings{MaxDefer: time.Hour} },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return agendas
+}
+
 // When two processes of a new deployment start together, one may begin to build the partitions while the other looks
 // whether they hold anything. What it finds then is not of a deployment whose store is Redis.
 func TestARebuildBesideTheLookIsNotTakenForAnotherStore(t *testing.T) {
 	t.Parallel()
 	first := redistest.Client(t)
-	settings := func(string, string) agenda.Settings { return agenda.Settings{MaxDefer: time.Hour} }
-	open := func(client *redis.Client) *agenda.Agendas {
-		agendas, err := agenda.New(client, agenda.Config{Partitions: 2, Settings: settings, Guarded: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return agendas
-	}
-	builds := open(first)
+	builds := twoGuarded(t, first)
 	looking := redis.NewClient(first.Options())
 	t.Cleanup(func() { _ = looking.Close() })
 	looking.AddHook(beforeScan(func() {
@@ -87,7 +92,7 @@ func TestARebuildBesideTheLookIsNotTakenForAnotherStore(t *testing.T) {
 			t.Error(err)
 		}
 	}))
-	if holds, err := open(looking).HoldsAny(t.Context()); err != nil || holds {
+	if holds, err := twoGuarded(t, looking).HoldsAny(t.Context()); err != nil || holds {
 		t.Errorf("a partition that is being built holds something of another store: %v, %v", holds, err)
 	}
 }
@@ -96,16 +101,8 @@ func TestARebuildBesideTheLookIsNotTakenForAnotherStore(t *testing.T) {
 // partition. It removes nothing of that when it goes on.
 func TestARebuildThatWasOvertakenRemovesNothing(t *testing.T) {
 	t.Parallel()
-	settings := func(string, string) agenda.Settings { return agenda.Settings{MaxDefer: time.Hour} }
 	first := redistest.Client(t)
-	open := func(client *redis.Client) *agenda.Agendas {
-		agendas, err := agenda.New(client, agenda.Config{Partitions: 2, Settings: settings, Guarded: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return agendas
-	}
-	other := open(first)
+	other := twoGuarded(t, first)
 	partition := dispatch.BacklogOf("ada", "chat", 2).Partition
 	build := func(token string) {
 		t.Helper()
@@ -121,7 +118,7 @@ func TestARebuildThatWasOvertakenRemovesNothing(t *testing.T) {
 	client := redis.NewClient(first.Options())
 	t.Cleanup(func() { _ = client.Close() })
 	client.AddHook(afterScan(sync.OnceFunc(func() { build("meanwhile") })))
-	if err := open(client).BeginRebuild(t.Context(), []int{partition}, "slow"); !errors.Is(err, agenda.ErrLost) {
+	if err := twoGuarded(t, client).BeginRebuild(t.Context(), []int{partition}, "slow"); !errors.Is(err, agenda.ErrLost) {
 		t.Errorf("the rebuild that was overtaken says %v", err)
 	}
 	counts, err := other.Stats(t.Context())
