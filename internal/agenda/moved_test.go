@@ -118,7 +118,8 @@ func TestARebuildThatWasOvertakenRemovesNothing(t *testing.T) {
 	client := redis.NewClient(first.Options())
 	t.Cleanup(func() { _ = client.Close() })
 	client.AddHook(afterScan(sync.OnceFunc(func() { build("meanwhile") })))
-	if err := twoGuarded(t, client).BeginRebuild(t.Context(), []int{partition}, "slow"); !errors.Is(err, agenda.ErrLost) {
+	err := twoGuarded(t, client).BeginRebuild(t.Context(), []int{partition}, "slow")
+	if !errors.Is(err, agenda.ErrLost) {
 		t.Errorf("the rebuild that was overtaken says %v", err)
 	}
 	counts, err := other.Stats(t.Context())
