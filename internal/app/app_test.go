@@ -30,8 +30,8 @@ categories:
   slow:
     limits: [{max: 1, per: 1h}]
   brief:
-    limits: [{max: 1, per: 2s}]
-    max_defer: 3s
+    limits: [{max: 2, per: 1h}]
+    max_defer: 10m
 retry: {max_attempts: 3, min_backoff: 10ms, max_backoff: 50ms}
 `
 

@@ -126,7 +126,7 @@ func TestCapacityIsSharedAmongPartitions(t *testing.T) {
 			s.wakeIn(3, fmt.Sprint("fresh", i), grant(fresh))
 		}
 		before := len(b.journal.sends())
-		pass(5 * time.Second)
+		pass(6 * time.Second) // those that begin in the first five seconds end in these
 		synctest.Wait()
 		sends := b.journal.sends()[before:]
 		fresh := 0
@@ -135,9 +135,9 @@ func TestCapacityIsSharedAmongPartitions(t *testing.T) {
 				fresh++
 			}
 		}
-		// Every second eight tokens become free, for four partitions in turn.
-		if fresh != 5 || len(sends) != 5*concurrency {
-			t.Errorf("in 5 s %d were sent, and %d of 5 beside those with bursts", len(sends), fresh)
+		// Every second eight tokens become free, for four partitions in turn: each gets one at least.
+		if fresh != 5 || len(sends) != 6*concurrency {
+			t.Errorf("in 6 s %d were sent, and %d of 5 beside those with bursts", len(sends), fresh)
 		}
 		b.Stop()
 	})
