@@ -84,6 +84,9 @@ type App struct {
 	stopErr    error
 }
 
+// closePatience is how long, beside the drain time-out, [App.Run] waits until all is closed.
+const closePatience = 10 * time.Second
+
 // closer is one thing to be undone, last first.
 type closer struct {
 	name  string
@@ -211,14 +214,12 @@ func (a *App) services() []Service {
 }
 
 // Stop drains: no delivery starts any more, those in flight are waited for up to the drain time-out, and everything is
-// closed. Stopping twice gives the first result.
+// closed. Stopping twice gives the first result. What waits for a store that does not respond, it waits for; see
+// [App.Run].
 func (a *App) Stop(ctx context.Context) error {
 	a.stopOnce.Do(func() {
 		a.draining.Store(true)
 		a.dispatcher.Stop()
-		if a.workers != nil {
-			a.workers.Stop()
-		}
 		if a.background != nil {
 			a.background()
 		}
@@ -227,13 +228,18 @@ func (a *App) Stop(ctx context.Context) error {
 				l.shutdown(ctx)
 			}
 		}
+		if a.workers != nil {
+			a.workers.Stop()
+		}
 		a.running.Wait()
 		a.stopErr = a.closeAll()
 	})
 	return a.stopErr
 }
 
-// Run works until ctx ends, and then drains. It also drains when the process can't go on, and then gives the reason.
+// Run works until ctx ends, and then drains. It also drains when the process can't go on, and then gives the reason. The
+// driver of a store that does not respond may not heed any context, for minutes: Run does not wait for it, so that the
+// process ends before it is killed. It can't go on after Run.
 func (a *App) Run(ctx context.Context) error {
 	if err := a.Start(ctx); err != nil {
 		return err
@@ -245,9 +251,18 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	a.log.InfoContext(ctx, "this process is draining: it finishes the deliveries in flight, then stops",
 		"in_flight", a.dispatcher.Undone(), "at_most", a.cfg.DrainTimeout.String())
-	err := a.Stop(ctx)
-	a.log.InfoContext(ctx, "this process has stopped")
-	return errors.Join(failure, err)
+	stopped := make(chan error, 1)
+	go func() { stopped <- a.Stop(ctx) }()
+	patience := time.NewTimer(a.cfg.DrainTimeout + closePatience)
+	defer patience.Stop()
+	select {
+	case err := <-stopped:
+		a.log.InfoContext(ctx, "this process has stopped")
+		return errors.Join(failure, err)
+	case <-patience.C:
+		a.log.WarnContext(ctx, "this process ends without closing its connections, because a store does not respond")
+		return failure
+	}
 }
 
 // Stats counts what the deployment holds and did.

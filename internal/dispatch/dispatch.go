@@ -192,20 +192,26 @@ func (d *Dispatcher) Stop() {
 		defer cut.Stop()
 		defer d.endSending()
 		d.stop()
-		timeout := time.AfterFunc(d.cfg.ReleaseTimeout, d.endReleasing)
-		d.loops.Wait()
-		timeout.Stop()
-		d.endReleasing()
-		d.archiving.Wait()
 		done := make(chan struct{})
-		go func() { defer close(done); d.deliveries.Wait() }()
+		go func() { defer close(done); d.drain() }()
 		select {
 		case <-done:
 		case <-drain.C:
-			d.cfg.Log.Warn("stopped before all deliveries had finished; notifications still in flight may be sent again",
-				"in_flight", d.Undone())
+			d.cfg.Log.Warn("stopped before the store had replied to everything and all deliveries had finished; "+
+				"notifications still in flight may be sent again", "in_flight", d.Undone())
 		}
 	})
+}
+
+// drain waits for all that is under way. The driver of a store that does not respond may not heed its context: then
+// drain takes as long as the driver does.
+func (d *Dispatcher) drain() {
+	timeout := time.AfterFunc(d.cfg.ReleaseTimeout, d.endReleasing)
+	d.loops.Wait()
+	timeout.Stop()
+	d.endReleasing()
+	d.archiving.Wait()
+	d.deliveries.Wait()
 }
 
 // InFlight is how many deliveries are being made. Those of which only the result is to be written are not counted.

@@ -180,3 +180,30 @@ func TestStopWithoutStart(t *testing.T) {
 		dispatch.New(dispatch.Config{Log: slog.New(slog.DiscardHandler)}, s, s, nil).Stop()
 	})
 }
+
+// A store does not respond, and its driver does not heed the context of a round either. Stop waits for no longer than
+// for deliveries.
+func TestStopWaitsForNoDriver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		goOn, away := make(chan struct{}), atomic.Bool{}
+		s.before = func(context.Context, dispatch.TakeRequest) error {
+			if away.Load() {
+				<-goOn
+			}
+			return nil
+		}
+		b := newBench(dispatch.Config{DrainTimeout: 20 * time.Second}, s, newGauge().slow(time.Second))
+		away.Store(true)
+		s.wake("u-1", grant(granted()))
+		pass(time.Minute)
+		start := time.Now()
+		b.Stop()
+		wantClock(t, "stopped", start, 20*time.Second)
+		if log := strings.Join(b.ledger.Lines(), "\n"); !strings.Contains(log, "before the store had replied") {
+			t.Errorf("it logs %s", log)
+		}
+		close(goOn)
+	})
+}

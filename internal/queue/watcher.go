@@ -6,7 +6,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -31,8 +30,6 @@ const (
 	forwardAfter, forwardSpread = 5 * time.Millisecond, 95 * time.Millisecond
 	// forwardsAtMost is how many scripts follow one another. What is still due then waits for the next time.
 	forwardsAtMost = 100
-	// announceEvery is how often the queues are announced to asynq, in case Redis has lost their names.
-	announceEvery = time.Minute
 )
 
 // pending says what a look found.
@@ -46,20 +43,20 @@ const (
 	some
 )
 
-// watcher forwards wake-ups that are due, and signals the queues in which one is pending.
+// watcher forwards wake-ups that are due, and signals the queues in which one is pending. All of its queues are on one
+// server: one that does not respond keeps only its own users waiting, however long the driver waits for it.
 type watcher struct {
-	client  *Client
-	queues  []*watched
-	groups  [][]int // the partitions that one script may name together
-	closing <-chan struct{}
-	log     *slog.Logger
+	client     *Client
+	partitions []int
+	queues     map[int]*watched // by partition
+	closing    <-chan struct{}
+	log        *slog.Logger
 
 	// asked has the partitions in which to look at once.
 	asked chan int
 
-	doorbell  *doorbell
-	inVain    int // looks since something was pending
-	announced time.Time
+	doorbell *doorbell
+	inVain   int // looks since something was pending
 }
 
 // watched is the queue of one partition.
@@ -69,21 +66,17 @@ type watched struct {
 	signal chan struct{}
 }
 
-func newWatcher(client *Client, partitions int, spread bool, closing <-chan struct{}, log *slog.Logger) *watcher {
+func newWatcher(
+	client *Client, partitions []int, doorbell *doorbell, closing <-chan struct{}, log *slog.Logger,
+) *watcher {
 	w := &watcher{
-		client: client, closing: closing, log: log, doorbell: newDoorbell(client.conn, spread),
-		asked: make(chan int, partitions),
+		client: client, partitions: partitions, queues: map[int]*watched{}, closing: closing, log: log,
+		doorbell: doorbell, asked: make(chan int, len(partitions)),
 	}
-	all := make([]int, partitions)
-	for number := range partitions {
-		all[number] = number
-		w.queues = append(w.queues, &watched{
+	for _, number := range partitions {
+		w.queues[number] = &watched{
 			pending: prefixOf(number) + "pending", paused: pausedKey(number), signal: make(chan struct{}, 1),
-		})
-	}
-	w.groups = [][]int{all}
-	if spread {
-		w.groups = slices.Collect(slices.Chunk(all, 1))
+		}
 	}
 	return w
 }
@@ -98,14 +91,11 @@ func (w *watcher) watch(ctx context.Context) {
 		case <-w.closing:
 			return
 		case <-forward.C:
-			moved, next := w.forwardAll(ctx)
+			moved, next := w.forward(ctx)
 			forward.Reset(next)
 			if moved {
 				w.doorbell.ring()
 				look.Reset(w.lookAgain(ctx))
-			}
-			if time.Since(w.announced) >= announceEvery && w.announce(ctx) {
-				w.announced = time.Now()
 			}
 		case <-look.C:
 			look.Reset(w.lookAgain(ctx))
@@ -134,33 +124,11 @@ func (w *watcher) lookAgain(ctx context.Context) time.Duration {
 	return watchEvery
 }
 
-// announce writes the names of the queues for asynq. It returns false when that has to be tried again.
-func (w *watcher) announce(ctx context.Context) bool {
-	err := w.client.Announce(ctx, len(w.queues))
-	if err != nil {
-		w.log.DebugContext(ctx, "could not announce the queues to asynq; retrying", "error", err)
-	}
-	return err == nil
-}
-
-// forwardAll moves what is due into the queues, all groups at once. It reports whether it moved something, and after
-// how long to forward again.
-func (w *watcher) forwardAll(ctx context.Context) (moved bool, next time.Duration) {
-	if len(w.groups) == 1 {
-		return w.forward(ctx, w.groups[0])
-	}
-	var all sync.WaitGroup // on several servers, which have clocks of their own
-	for _, partitions := range w.groups {
-		all.Go(func() { w.forward(ctx, partitions) })
-	}
-	all.Wait()
-	return false, forwardEvery
-}
-
-// forward moves what is due in the queues of a group, until nothing more is, or the server stops.
-func (w *watcher) forward(ctx context.Context, partitions []int) (moved bool, next time.Duration) {
+// forward moves what is due into the queues, until nothing more is, or the server stops. It reports whether it moved
+// something, and after how long to forward again.
+func (w *watcher) forward(ctx context.Context) (moved bool, next time.Duration) {
 	for range forwardsAtMost {
-		done, err := w.client.Forward(ctx, partitions...)
+		done, err := w.client.Forward(ctx, w.partitions...)
 		if err != nil {
 			w.log.WarnContext(ctx, "could not forward due tasks; retrying", "error", err)
 			return moved, forwardEvery
@@ -182,25 +150,20 @@ func (w *watcher) forward(ctx context.Context, partitions []int) (moved bool, ne
 // look signals the queues in which a task is pending, unless they are paused.
 func (w *watcher) look(ctx context.Context) pending {
 	var silent []*watched
+	var keys []string
 	for _, q := range w.queues {
 		if len(q.signal) == 0 {
-			silent = append(silent, q)
+			silent, keys = append(silent, q), append(keys, q.pending)
 		}
 	}
 	if len(silent) == 0 {
 		return some
 	}
-	if len(w.groups) == 1 { // one command may name all keys
-		keys := make([]string, len(silent))
-		for i, q := range silent {
-			keys[i] = q.pending
-		}
-		switch n, err := w.client.conn.Exists(ctx, keys...).Result(); {
-		case err != nil:
-			return unknown
-		case n == 0:
-			return nothing // the usual case when there is little to do
-		}
+	switch n, err := w.client.conn.Exists(ctx, keys...).Result(); {
+	case err != nil:
+		return unknown
+	case n == 0:
+		return nothing // the usual case when there is little to do
 	}
 	return w.signal(ctx, silent)
 }

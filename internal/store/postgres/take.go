@@ -133,13 +133,13 @@ func (r *Store) claim(ctx context.Context, g *dispatch.Grant) (claimResult, erro
 	}
 }
 
-// wait pauses. It returns false when the context ends first.
+// wait pauses. It returns false when the context has ended by then.
 func wait(ctx context.Context, pause time.Duration) bool {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return true
+		return ctx.Err() == nil
 	case <-ctx.Done():
 		return false
 	}
