@@ -137,7 +137,10 @@ func (s *server) settings(tb testing.TB) email.Config {
 }
 
 // envelope is how a message was announced.
-type envelope struct{ From, Return, ID, Notify string }
+type envelope struct {
+	From, Return, ID, Notify string
+	UTF8                     bool
+}
 
 // session is one connection.
 type session struct {
@@ -175,7 +178,9 @@ func (s *session) Mail(from string, options *smtp.MailOptions) error {
 	if _, secured := s.conn.TLSConnectionState(); !s.authed || !secured || !strings.HasSuffix(from, "@example.com") {
 		return smtp.ErrAuthRequired
 	}
-	s.envelope = envelope{From: from, Return: string(options.Return), ID: options.EnvelopeID}
+	s.envelope = envelope{
+		From: from, Return: string(options.Return), ID: options.EnvelopeID, UTF8: options.UTF8,
+	}
 	if s.server.mail != nil {
 		return s.server.mail()
 	}
