@@ -100,6 +100,8 @@ func TestAServerThatRefusesTheSettingsConcernsTheChannel(t *testing.T) {
 	s := startServer(t, func(*smtp.Conn, *mail.Message) error { t.Error("it was sent"); return nil })
 	bare := startServer(t, nil)
 	bare.TLSConfig = nil
+	token := startServer(t, nil)
+	token.mechanisms = []string{"XOAUTH2"}
 	for name, c := range map[string]struct {
 		change func(*email.Config)
 		code   string
@@ -113,6 +115,9 @@ func TestAServerThatRefusesTheSettingsConcernsTheChannel(t *testing.T) {
 		"no STARTTLS": {
 			change: func(c *email.Config) { c.Server = "smtp://" + bare.listener.Addr().String() },
 			code:   "tls_or_auth",
+		},
+		"no mechanism": {
+			change: func(c *email.Config) { *c = token.settings(t) }, code: "tls_or_auth",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

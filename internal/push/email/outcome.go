@@ -102,7 +102,8 @@ func classifyOpening(ctx context.Context, err error, secrets ...string) *push.Er
 		return failure
 	}
 	_, certificate := errors.AsType[*tls.CertificateVerificationError](err)
-	if certificate || strings.Contains(err.Error(), "does not support STARTTLS") ||
+	if certificate || errors.Is(err, gomail.ErrNoSupportedAuthDiscovered) ||
+		strings.Contains(err.Error(), "does not support STARTTLS") ||
 		strings.Contains(err.Error(), "SMTP AUTH") && !isBroken(err) {
 		failure := responses.Read(push.Response{Conditions: []string{noTrust}})
 		failure.Code = "tls_or_auth"
