@@ -206,6 +206,36 @@ func TestMessageHasIdentityAndHTML(t *testing.T) {
 	}
 }
 
+// A scheduled message is of the moment for which it was scheduled: with an older date it would stand far
+// down in a mailbox, and look like spam. A repeat has the same date.
+func TestAScheduledMessageHasTheDateOfItsSchedule(t *testing.T) {
+	t.Parallel()
+	got := make(chan time.Time, 1)
+	s := startServer(t, func(_ *smtp.Conn, m *mail.Message) error {
+		date, err := m.Header.Date()
+		got <- date
+		return err
+	})
+	sender := newSender(t, s.settings(t))
+	created := message().CreatedAt
+	for name, c := range map[string]struct{ sendAt, want time.Time }{
+		"at once":     {want: created},
+		"in a month":  {sendAt: created.Add(30 * 24 * time.Hour), want: created.Add(30 * 24 * time.Hour)},
+		"in the past": {sendAt: created.Add(-time.Hour), want: created},
+	} {
+		for attempt := range 2 {
+			m := message()
+			m.Attempt, m.SendAt = attempt+1, c.sendAt
+			if err := sender.Send(t.Context(), m); err != nil {
+				t.Fatal(err)
+			}
+			if date := <-got; !date.Equal(c.want) {
+				t.Errorf("%s, attempt %d: the date is %s, want %s", name, m.Attempt, date, c.want)
+			}
+		}
+	}
+}
+
 // When the server has ended a kept connection, the next message goes over another one.
 func TestAKeptConnectionThatEndedCostsNothing(t *testing.T) {
 	t.Parallel()
