@@ -75,6 +75,29 @@ var emailScripts = []script{
 		row: "5xx 5.4.5, of the sender (MAIL FROM)", at: providertest.Begun, reply: with(550, "5.4.5 no"),
 		means: "throttled returned no everybody 1h",
 	},
+	{
+		row:   "5xx, in words: this sender may not send, or the server does not relay",
+		reply: with(553, "5.7.1 <pacer@example.com>: Sender address rejected: not owned by user pacer"),
+		means: "credentials_refused returned no credential",
+	},
+	{
+		row:   "5xx, in words: this sender may not send, or the server does not relay",
+		reply: with(554, "5.7.1 <ada@example.com>: Relay access denied"),
+		means: "credentials_refused returned no credential",
+	},
+	{
+		row: "5xx 5.7.54", reply: with(550, "5.7.54 SMTP; Unable to relay recipient in non-accepted domain"),
+		means: "credentials_refused returned no credential",
+	},
+	{
+		row: "5xx 5.7.60", at: providertest.Sent,
+		reply: with(550, "5.7.60 SMTP; Client does not have permissions to send as this sender"),
+		means: "credentials_refused returned no credential",
+	},
+	{
+		row: "5xx 5.7.64", reply: with(550, "5.7.64 TenantAttribution; Relay Access Denied"),
+		means: "credentials_refused returned no credential",
+	},
 	{row: "5xx 5.7.8", reply: with(550, "5.7.8 no"), means: "credentials_refused returned no everybody"},
 	{row: "a certificate, no STARTTLS or no way to log in", set: 1, means: "credentials_refused returned no everybody"},
 	{row: "a certificate, no STARTTLS or no way to log in", set: 2, means: "credentials_refused returned no everybody"},

@@ -35,9 +35,10 @@ const (
 	password = "canarypassword52e0"
 )
 
-// server is a mail server by another author, with STARTTLS and a login.
+// server is a mail server by another author, with TLS and a login.
 type server struct {
 	*smtp.Server
+	scheme   string // of the URL that leads to it: smtp is STARTTLS, smtps is TLS from the start
 	listener net.Listener
 	config   *tls.Config
 	served   sync.WaitGroup
@@ -47,6 +48,8 @@ type server struct {
 	rcpt func(to string) error
 	// greet and mail accept or refuse a connection and a sender. Nil accepts all.
 	greet, mail func() error
+	// mechanisms are the ways to log in that it offers.
+	mechanisms []string
 	// login is called when a client logs in. Nil does nothing.
 	login func(*smtp.Conn)
 	met   func()
@@ -58,9 +61,28 @@ type server struct {
 
 func startServer(tb testing.TB, data func(*smtp.Conn, *mail.Message) error) *server {
 	tb.Helper()
+	s := newServer(tb, data)
+	s.start(s.listener)
+	return s
+}
+
+// startTLSServer starts one that speaks TLS from the start.
+func startTLSServer(tb testing.TB, data func(*smtp.Conn, *mail.Message) error) *server {
+	tb.Helper()
+	s := newServer(tb, data)
+	s.scheme = "smtps"
+	s.start(tls.NewListener(s.listener, s.config))
+	return s
+}
+
+// newServer makes a server that listens, and accepts nobody before it starts.
+func newServer(tb testing.TB, data func(*smtp.Conn, *mail.Message) error) *server {
+	tb.Helper()
 	certified := httptest.NewTLSServer(nil) // for its certificate
 	certified.Close()
-	s := &server{data: data, config: certified.TLS, met: func() {}}
+	s := &server{
+		scheme: "smtp", mechanisms: []string{sasl.Plain}, data: data, config: certified.TLS, met: func() {},
+	}
 	var mu sync.Mutex
 	refused := map[*smtp.Conn]error{} // who falls back to HELO is refused again, as by a server that hangs up
 	s.Server = smtp.NewServer(smtp.BackendFunc(func(c *smtp.Conn) (smtp.Session, error) {
@@ -86,12 +108,16 @@ func startServer(tb testing.TB, data func(*smtp.Conn, *mail.Message) error) *ser
 	if s.listener, err = config.Listen(tb.Context(), "tcp", "127.0.0.1:0"); err != nil {
 		tb.Fatal(err)
 	}
-	s.served.Go(func() { _ = s.Serve(s.listener) })
 	tb.Cleanup(func() {
 		s.unplug()
 		s.served.Wait()
 	})
 	return s
+}
+
+// start accepts the clients of a listener.
+func (s *server) start(listener net.Listener) {
+	s.served.Go(func() { _ = s.Serve(listener) })
 }
 
 // unplug ends the listener, which the server may not know yet, and all connections.
@@ -105,13 +131,16 @@ func (s *server) settings(tb testing.TB) email.Config {
 	tb.Helper()
 	roots := tlsRoots(tb, s.config)
 	return email.Config{
-		Server: "smtp://pacer@" + s.listener.Addr().String(), Password: secret.New(password),
+		Server: s.scheme + "://pacer@" + s.listener.Addr().String(), Password: secret.New(password),
 		From: "Pacer <pacer@example.com>", Timeout: time.Hour, Roots: roots,
 	}
 }
 
 // envelope is how a message was announced.
-type envelope struct{ From, Return, ID, Notify string }
+type envelope struct {
+	From, Return, ID, Notify string
+	UTF8                     bool
+}
 
 // session is one connection.
 type session struct {
@@ -121,7 +150,7 @@ type session struct {
 	envelope
 }
 
-func (s *session) AuthMechanisms() []string { return []string{sasl.Plain} }
+func (s *session) AuthMechanisms() []string { return s.server.mechanisms }
 
 func (s *session) Auth(string) (sasl.Server, error) {
 	return sasl.NewPlainServer(func(_, user, given string) error {
@@ -149,7 +178,9 @@ func (s *session) Mail(from string, options *smtp.MailOptions) error {
 	if _, secured := s.conn.TLSConnectionState(); !s.authed || !secured || !strings.HasSuffix(from, "@example.com") {
 		return smtp.ErrAuthRequired
 	}
-	s.envelope = envelope{From: from, Return: string(options.Return), ID: options.EnvelopeID}
+	s.envelope = envelope{
+		From: from, Return: string(options.Return), ID: options.EnvelopeID, UTF8: options.UTF8,
+	}
 	if s.server.mail != nil {
 		return s.server.mail()
 	}
@@ -238,9 +269,12 @@ func subjectOf(tb testing.TB, m *mail.Message) string {
 	return subject
 }
 
-func subject(tb testing.TB, p *pushtest.Provider) pushtest.Subject {
+// subject plays a provider by a server that start starts.
+func subject(tb testing.TB, p *pushtest.Provider,
+	start func(testing.TB, func(*smtp.Conn, *mail.Message) error) *server,
+) pushtest.Subject {
 	tb.Helper()
-	s := startServer(tb, func(c *smtp.Conn, m *mail.Message) error {
+	s := start(tb, func(c *smtp.Conn, m *mail.Message) error {
 		if len(m.Header["To"]) != 1 || len(m.Header["Subject"]) > 1 || m.Header.Get("Bcc") != "" ||
 			!strings.Contains(m.Header.Get("To"), address) {
 			tb.Errorf("the header is %v", m.Header)
@@ -291,11 +325,22 @@ func subject(tb testing.TB, p *pushtest.Provider) pushtest.Subject {
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	pushtest.Run(t, pushtest.Features{
-		Channel: email.Settings{}.Channel(),
-		Kinds: []pushtest.Kind{
-			pushtest.Refused, pushtest.Failing, pushtest.Gone, pushtest.Hangs, pushtest.HangsUp, pushtest.Unreachable,
-		},
-		Content: true,
-	}, subject)
+	for name, start := range map[string]func(testing.TB, func(*smtp.Conn, *mail.Message) error) *server{
+		"STARTTLS": startServer, "TLS": startTLSServer,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pushtest.Run(t, pushtest.Features{
+				Channel: email.Settings{}.Channel(),
+				Kinds: []pushtest.Kind{
+					pushtest.Refused, pushtest.Failing, pushtest.Gone, pushtest.Hangs, pushtest.HangsUp,
+					pushtest.Unreachable,
+				},
+				Content: true,
+			}, func(tb testing.TB, p *pushtest.Provider) pushtest.Subject {
+				tb.Helper()
+				return subject(tb, p, start)
+			})
+		})
+	}
 }

@@ -143,11 +143,12 @@ func options(cfg Config, server *url.URL, pool *pool) ([]gomail.Option, error) {
 		options = append(options, gomail.WithTLSPolicy(gomail.TLSMandatory), gomail.WithDialContextFunc(pool.dial))
 	case "smtps":
 		port = 465
-		options = append(options, gomail.WithSSL(), gomail.WithDialContextFunc(func(ctx context.Context, network,
-			address string,
-		) (net.Conn, error) {
-			return pool.dialTLS(ctx, network, address, secured)
-		}))
+		// The dialer always brings TLS along. With WithSSL the library would not look whether it does, and
+		// would log in only to servers that know a way that does not show the password.
+		options = append(options, gomail.WithTLSPolicy(gomail.TLSOpportunistic), gomail.WithDialContextFunc(
+			func(ctx context.Context, network, address string) (net.Conn, error) {
+				return pool.dialTLS(ctx, network, address, secured)
+			}))
 	case "smtp+plain":
 		port = 25
 		options = append(options, gomail.WithTLSPolicy(gomail.NoTLS), gomail.WithDialContextFunc(pool.dial))

@@ -35,41 +35,102 @@ func newSender(t *testing.T, cfg email.Config) *email.Sender {
 	return sender
 }
 
+// reply is what a server says to a recipient or a message, and what it means.
+type reply struct {
+	name     string
+	code     int // 0: the server accepts the message
+	enhanced smtp.EnhancedCode
+	words    string // default to some with the address
+	want     push.Class
+	concerns push.Scope // defaults to the target
+}
+
+// replies are those of servers: RFC 5321, RFC 3463, and what is in use.
+var replies = []reply{
+	{name: "accepted"},
+	{name: "busy", code: 450, enhanced: smtp.EnhancedCode{4, 2, 1}, want: push.Transient},
+	{name: "try later", code: 451, enhanced: smtp.EnhancedCode{4, 7, 1}, want: push.Transient},
+	{name: "full", code: 452, enhanced: smtp.EnhancedCode{4, 2, 2}, want: push.Transient},
+	{name: "no such user", code: 550, enhanced: smtp.EnhancedCode{5, 1, 1}, want: push.TargetGone},
+	{name: "no such domain", code: 550, enhanced: smtp.EnhancedCode{5, 1, 2}, want: push.TargetGone},
+	{name: "disabled", code: 550, enhanced: smtp.EnhancedCode{5, 2, 1}, want: push.TargetGone},
+	{name: "spam", code: 554, enhanced: smtp.EnhancedCode{5, 7, 1}, want: push.Permanent},
+	{name: "too big", code: 552, enhanced: smtp.EnhancedCode{5, 3, 4}, want: push.Permanent},
+	{
+		name: "not logged in", code: 530, enhanced: smtp.EnhancedCode{5, 7, 0}, want: push.CredentialsRefused,
+		concerns: push.ConcernsEverybody,
+	},
+	{
+		name: "another's sender", code: 553, enhanced: smtp.EnhancedCode{5, 7, 1},
+		words: "<" + address + ">: Sender address rejected: not owned by user pacer",
+		want:  push.CredentialsRefused, concerns: push.ConcernsCredential,
+	},
+	{
+		name: "no such sender", code: 550, enhanced: smtp.EnhancedCode{5, 1, 8},
+		words: "<pacer@example.com>: Sender address rejected: Domain not found",
+		want:  push.CredentialsRefused, concerns: push.ConcernsCredential,
+	},
+	{
+		name: "no relaying, Postfix", code: 554, enhanced: smtp.EnhancedCode{5, 7, 1},
+		words: "<" + address + ">: Relay access denied",
+		want:  push.CredentialsRefused, concerns: push.ConcernsCredential,
+	},
+	{
+		name: "no relaying, Sendmail", code: 550, enhanced: smtp.EnhancedCode{5, 7, 1},
+		words: "<" + address + ">... Relaying denied. Proper authentication required.",
+		want:  push.CredentialsRefused, concerns: push.ConcernsCredential,
+	},
+	{
+		name: "no relaying, older Exchange", code: 550, enhanced: smtp.EnhancedCode{5, 7, 1},
+		words: "Unable to relay for " + address,
+		want:  push.CredentialsRefused, concerns: push.ConcernsCredential,
+	},
+	{
+		name: "no relaying, Exchange", code: 550, enhanced: smtp.EnhancedCode{5, 7, 54},
+		words: "SMTP; Unable to relay recipient in non-accepted domain",
+		want:  push.CredentialsRefused, concerns: push.ConcernsCredential,
+	},
+	{
+		name: "another's sender, Exchange", code: 550, enhanced: smtp.EnhancedCode{5, 7, 60},
+		words: "SMTP; Client does not have permissions to send as this sender",
+		want:  push.CredentialsRefused, concerns: push.ConcernsCredential,
+	},
+	{
+		name: "no relaying, Office 365", code: 550, enhanced: smtp.EnhancedCode{5, 7, 64},
+		words: "TenantAttribution; Relay Access Denied SMTP",
+		want:  push.CredentialsRefused, concerns: push.ConcernsCredential,
+	},
+	{ // another server says so to the one that asks for the recipient
+		name: "no relaying, of another server", code: 550, enhanced: smtp.EnhancedCode{5, 1, 1},
+		words: "<" + address + ">: Recipient address rejected: undeliverable address: " +
+			"host mx.example.com said: 554 5.7.1 <" + address + ">: Relay access denied",
+		want: push.TargetGone,
+	},
+}
+
 // A reply means the same for the recipient and for the message, on a new connection and on a kept one.
 func TestRepliesAreClassified(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct {
-		name     string
-		code     int // 0: the server accepts the message
-		enhanced smtp.EnhancedCode
-		want     push.Class
-	}{
-		{name: "accepted"},
-		{name: "busy", code: 450, enhanced: smtp.EnhancedCode{4, 2, 1}, want: push.Transient},
-		{name: "try later", code: 451, enhanced: smtp.EnhancedCode{4, 7, 1}, want: push.Transient},
-		{name: "full", code: 452, enhanced: smtp.EnhancedCode{4, 2, 2}, want: push.Transient},
-		{name: "no such user", code: 550, enhanced: smtp.EnhancedCode{5, 1, 1}, want: push.TargetGone},
-		{name: "no such domain", code: 550, enhanced: smtp.EnhancedCode{5, 1, 2}, want: push.TargetGone},
-		{name: "disabled", code: 550, enhanced: smtp.EnhancedCode{5, 2, 1}, want: push.TargetGone},
-		{name: "spam", code: 554, enhanced: smtp.EnhancedCode{5, 7, 1}, want: push.Permanent},
-		{name: "too big", code: 552, enhanced: smtp.EnhancedCode{5, 3, 4}, want: push.Permanent},
-		{name: "not logged in", code: 530, enhanced: smtp.EnhancedCode{5, 7, 0}, want: push.CredentialsRefused},
-	} {
+	for _, tt := range replies {
+		if tt.words == "" {
+			tt.words = "words with " + address
+		}
 		refuse := func() error {
 			if tt.code == 0 {
 				return nil
 			}
-			return &smtp.SMTPError{Code: tt.code, EnhancedCode: tt.enhanced, Message: "words with " + address}
+			return &smtp.SMTPError{Code: tt.code, EnhancedCode: tt.enhanced, Message: tt.words}
 		}
 		var want *push.Error
 		if tt.code != 0 {
 			e := tt.enhanced
 			want = &push.Error{Class: tt.want, Code: fmt.Sprintf("%d.%d.%d.%d", tt.code, e[0], e[1], e[2])}
-			want.Concerns = push.ConcernsTarget // greylisting of one is no outage of all
-			if tt.want == push.CredentialsRefused {
-				want.Concerns = push.ConcernsEverybody
+			want.Concerns = tt.concerns
+			if tt.concerns == 0 {
+				want.Concerns = push.ConcernsTarget // greylisting of one is no outage of all
 			}
-			want.Reply = fmt.Sprintf("%d %d.%d.%d words with ***", tt.code, e[0], e[1], e[2])
+			said := strings.ReplaceAll(tt.words, address, "***")
+			want.Reply = fmt.Sprintf("%d %d.%d.%d %s", tt.code, e[0], e[1], e[2], said)
 		}
 		for _, at := range []string{"the message", "the recipient"} {
 			t.Run(tt.name+", for "+at, func(t *testing.T) {
@@ -100,6 +161,8 @@ func TestAServerThatRefusesTheSettingsConcernsTheChannel(t *testing.T) {
 	s := startServer(t, func(*smtp.Conn, *mail.Message) error { t.Error("it was sent"); return nil })
 	bare := startServer(t, nil)
 	bare.TLSConfig = nil
+	token := startServer(t, nil)
+	token.mechanisms = []string{"XOAUTH2"}
 	for name, c := range map[string]struct {
 		change func(*email.Config)
 		code   string
@@ -113,6 +176,9 @@ func TestAServerThatRefusesTheSettingsConcernsTheChannel(t *testing.T) {
 		"no STARTTLS": {
 			change: func(c *email.Config) { c.Server = "smtp://" + bare.listener.Addr().String() },
 			code:   "tls_or_auth",
+		},
+		"no mechanism": {
+			change: func(c *email.Config) { *c = token.settings(t) }, code: "tls_or_auth",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -198,6 +264,36 @@ func TestMessageHasIdentityAndHTML(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, all); diff != "" {
 		t.Errorf("parts differ (-want +got):\n%s", diff)
+	}
+}
+
+// A scheduled message is of the moment for which it was scheduled: with an older date it would stand far
+// down in a mailbox, and look like spam. A repeat has the same date.
+func TestAScheduledMessageHasTheDateOfItsSchedule(t *testing.T) {
+	t.Parallel()
+	got := make(chan time.Time, 1)
+	s := startServer(t, func(_ *smtp.Conn, m *mail.Message) error {
+		date, err := m.Header.Date()
+		got <- date
+		return err
+	})
+	sender := newSender(t, s.settings(t))
+	created := message().CreatedAt
+	for name, c := range map[string]struct{ sendAt, want time.Time }{
+		"at once":     {want: created},
+		"in a month":  {sendAt: created.Add(30 * 24 * time.Hour), want: created.Add(30 * 24 * time.Hour)},
+		"in the past": {sendAt: created.Add(-time.Hour), want: created},
+	} {
+		for attempt := range 2 {
+			m := message()
+			m.Attempt, m.SendAt = attempt+1, c.sendAt
+			if err := sender.Send(t.Context(), m); err != nil {
+				t.Fatal(err)
+			}
+			if date := <-got; !date.Equal(c.want) {
+				t.Errorf("%s, attempt %d: the date is %s, want %s", name, m.Attempt, date, c.want)
+			}
+		}
 	}
 }
 

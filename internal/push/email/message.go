@@ -75,7 +75,7 @@ func message(n *notification.Notification, from, to *mail.Address) (*gomail.Msg,
 // identify writes what the message is: the same at each attempt.
 func identify(message *gomail.Msg, n *notification.Notification, from *mail.Address) {
 	message.SetMessageIDWithValue(messageID(n.ID, from.Address))
-	message.SetDateWithValue(dateOf(n.CreatedAt))
+	message.SetDateWithValue(dateOf(n))
 	// Automatic responders must not reply to this.
 	message.SetGenHeader("Auto-Submitted", "auto-generated")
 	if !n.ExpiresAt.IsZero() {
@@ -83,12 +83,17 @@ func identify(message *gomail.Msg, n *notification.Notification, from *mail.Addr
 	}
 }
 
-// dateOf is the date of the message: the same at each attempt.
-func dateOf(created time.Time) time.Time {
-	if created.Year() < 1970 { // there is none, or a date header can't hold it
+// dateOf is the date of the message, the same at each attempt: when it was accepted or, if it is scheduled,
+// for when. Mail programs sort by it, and spam filters suspect what is old.
+func dateOf(n *notification.Notification) time.Time {
+	date := n.CreatedAt
+	if n.SendAt.After(date) {
+		date = n.SendAt
+	}
+	if date.Year() < 1970 { // there is none, or a date header can't hold it
 		return time.Now()
 	}
-	return created
+	return date
 }
 
 // readOverride reads the override and refuses unknown members.

@@ -20,8 +20,11 @@ import (
 // classify says what a server's refusal of a message means.
 func classify(failed *gomail.SendError) *push.Error {
 	read := push.Response{Status: failed.ErrorCode(), Reason: failed.EnhancedStatusCode()}
-	if failed.Reason == gomail.ErrSMTPMailFrom {
+	switch {
+	case failed.Reason == gomail.ErrSMTPMailFrom:
 		read.Conditions = append(read.Conditions, ofSender)
+	case noRelayWords.MatchString(replyOf(failed)):
+		read.Conditions = append(read.Conditions, noRelay)
 	}
 	if strings.Contains(failed.Error(), tooFastWords) {
 		read.Conditions = append(read.Conditions, tooFast)
@@ -36,6 +39,11 @@ func classify(failed *gomail.SendError) *push.Error {
 	}
 	return failure
 }
+
+// noRelayWords are how Postfix, Sendmail, Exim and Exchange begin a reply that refuses the sender, or to
+// relay. Their codes are those of spam, too. Further on in a reply the words are another server's.
+var noRelayWords = regexp.MustCompile(`(?i)^\d{3} (5\.\d+\.\d+ )?(<[^<>]*>(:|\.\.\.) )?` +
+	`(sender address rejected|relay access denied|relaying denied|relay not permitted|unable to relay)\b`)
 
 // noMailbox is how servers say without an enhanced code that there is no such mailbox.
 var noMailbox = regexp.MustCompile(`(?i)\b(no such|unknown|invalid) (user|recipient|mailbox|address)\b|` +
@@ -102,7 +110,8 @@ func classifyOpening(ctx context.Context, err error, secrets ...string) *push.Er
 		return failure
 	}
 	_, certificate := errors.AsType[*tls.CertificateVerificationError](err)
-	if certificate || strings.Contains(err.Error(), "does not support STARTTLS") ||
+	if certificate || errors.Is(err, gomail.ErrNoSupportedAuthDiscovered) ||
+		strings.Contains(err.Error(), "does not support STARTTLS") ||
 		strings.Contains(err.Error(), "SMTP AUTH") && !isBroken(err) {
 		failure := responses.Read(push.Response{Conditions: []string{noTrust}})
 		failure.Code = "tls_or_auth"

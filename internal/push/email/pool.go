@@ -5,8 +5,10 @@ import (
 	"errors"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	gomail "github.com/wneessen/go-mail"
 	"github.com/wneessen/go-mail/smtp"
@@ -71,6 +73,7 @@ func (p *pool) send(ctx context.Context, message *gomail.Msg, n *notification.No
 		if p.named { // the library writes the option as it is, and knows none for the id
 			s.client.SetDSNMailReturnOption("HDRS ENVID=" + n.ID)
 		}
+		s.client.SkipSMTPUTF8(!needsUTF8(message))
 		err := p.client().SendWithSMTPClient(s.client, message)
 		if !stop() {
 			p.discard(s)
@@ -103,6 +106,22 @@ func (p *pool) send(ctx context.Context, message *gomail.Msg, n *notification.No
 		failure.Reply = push.Reply([]byte(replyOf(failed)), n, to, p.password.Reveal())
 		return failure
 	}
+}
+
+// needsUTF8 reports whether an address of the message is not ASCII. Only such a message should ask for
+// SMTPUTF8 (RFC 6531, 3.4): a relay returns what asks for it when the next server does not know it. All
+// else in a header is encoded.
+func needsUTF8(message *gomail.Msg) bool {
+	for _, header := range []gomail.AddrHeader{
+		gomail.HeaderEnvelopeFrom, gomail.HeaderFrom, gomail.HeaderTo, gomail.HeaderReplyTo,
+	} {
+		for _, address := range message.GetAddrHeader(header) {
+			if strings.ContainsFunc(address.Address, func(r rune) bool { return r > unicode.MaxASCII }) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // hadEnded reports whether a kept connection turned out to have ended when the next message began on it. Servers say

@@ -10,6 +10,7 @@ import (
 const (
 	ofConnection = "when connecting or logging in"
 	ofSender     = "of the sender (MAIL FROM)"
+	noRelay      = "in words: this sender may not send, or the server does not relay"
 	tooFast      = "the mailbox receives mail too fast"
 	noTrust      = "a certificate, no STARTTLS or no way to log in"
 )
@@ -26,7 +27,8 @@ const (
 
 // responses says what each reply of a server means: RFC 5321, RFC 3463 for the enhanced codes, and what the large
 // providers document. A refusal of the recipient or the message concerns that mail alone; a refusal of the connection
-// or the sender concerns all mail.
+// or the sender concerns all mail. Many servers refuse a sender only when they know the recipient, and can't
+// refuse to relay before. Such a refusal may concern either: what becomes of other mail tells which.
 var responses = push.Table{
 	{Status: 2},
 	{Status: 4, Class: push.Transient, Concerns: push.ConcernsTarget}, // greylisting, a full mailbox
@@ -60,6 +62,11 @@ var responses = push.Table{
 		Status: 5, Reason: "5.4.5", If: ofSender, Class: push.Throttled, Concerns: push.ConcernsEverybody,
 		Wait: quotaOver,
 	},
+	{Status: 5, If: noRelay, Class: push.CredentialsRefused, Concerns: push.ConcernsCredential},
+	// Exchange and Office 365: it does not relay, this sender may not send, and again it does not relay.
+	{Status: 5, Reason: "5.7.54", Class: push.CredentialsRefused, Concerns: push.ConcernsCredential},
+	{Status: 5, Reason: "5.7.60", Class: push.CredentialsRefused, Concerns: push.ConcernsCredential},
+	{Status: 5, Reason: "5.7.64", Class: push.CredentialsRefused, Concerns: push.ConcernsCredential},
 	{Status: 5, Reason: "5.7.8", Class: push.CredentialsRefused, Concerns: push.ConcernsEverybody},
 	{If: noTrust, Class: push.CredentialsRefused, Concerns: push.ConcernsEverybody, Unsent: true},
 }
