@@ -58,6 +58,9 @@ type Directory struct {
 	latest change
 	// storeTime was the store's time at the moment at of this process.
 	storeTime, at time.Time
+	// readAt was the store's time when all changes were last read. This process's own clock may stand still while
+	// its machine sleeps, and the store goes on forgetting.
+	readAt time.Time
 }
 
 // change is one of an endpoint, with its number.
@@ -145,10 +148,10 @@ func (d *Directory) Refresh(ctx context.Context) error {
 		return err
 	}
 	d.mu.Lock()
-	after, latest, local := d.version, d.latest, d.cfg.Now()
+	after, latest := d.version, d.latest
 	// A store that lost changes, or forgot which endpoints were removed, is read from the beginning.
-	anew := version < after || !d.at.IsZero() && local.Sub(d.at) > removedKept/2
-	d.storeTime, d.at = now, local
+	anew := version < after || !d.readAt.IsZero() && now.Sub(d.readAt) > removedKept/2
+	d.storeTime, d.at = now, d.cfg.Now()
 	d.mu.Unlock()
 	var fresh map[string]*entry
 	if !anew && version > after {
@@ -162,7 +165,7 @@ func (d *Directory) Refresh(ctx context.Context) error {
 			return err
 		}
 	}
-	d.finish(max(latest.version, version), latest, fresh)
+	d.finish(now, max(latest.version, version), latest, fresh)
 	return nil
 }
 
@@ -214,11 +217,12 @@ func (d *Directory) take(changes []Endpoint, fresh map[string]*entry) {
 	d.empty.Store(len(d.byURL) == 0)
 }
 
-// finish remembers how far it has read. Where everything was read, it forgets what was not there any more.
-func (d *Directory) finish(version int64, latest change, fresh map[string]*entry) {
+// finish remembers how far it has read, and when. Where everything was read, it forgets what was not there any
+// more.
+func (d *Directory) finish(at time.Time, version int64, latest change, fresh map[string]*entry) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.version, d.latest = version, latest
+	d.readAt, d.version, d.latest = at, version, latest
 	if fresh == nil {
 		return
 	}

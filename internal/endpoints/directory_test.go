@@ -22,7 +22,11 @@ import (
 
 const hook = "https://example.com/hook"
 
-// clock is the time of a process, and of the store that is asked over it.
+// base is when a clock begins: after whatever the store itself dates, such as a registration.
+var base = time.Date(2100, 1, 1, 12, 0, 0, 0, time.UTC)
+
+// clock is the time of a process, and of the store that is asked over it. It stands still until a test moves it, so
+// a slow machine changes nothing.
 type clock struct {
 	mu    sync.Mutex
 	ahead time.Duration
@@ -31,7 +35,7 @@ type clock struct {
 func (c *clock) now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return time.Now().Add(c.ahead)
+	return base.Add(c.ahead)
 }
 
 func (c *clock) forward(by time.Duration) {
@@ -47,6 +51,8 @@ type shifted struct {
 	away  *error
 	// between is called between the reading and the writing of a change.
 	between func()
+	// unread is why no changes can be read.
+	unread error
 }
 
 // Position implements [endpoints.Store].
@@ -56,6 +62,14 @@ func (s shifted) Position(ctx context.Context) (int64, time.Time, error) {
 	}
 	version, _, err := s.Store.Position(ctx)
 	return version, s.clock.now(), err
+}
+
+// Changes implements [endpoints.Store].
+func (s shifted) Changes(ctx context.Context, after int64, limit int) ([]endpoints.Endpoint, error) {
+	if s.unread != nil {
+		return nil, s.unread
+	}
+	return s.Store.Changes(ctx, after, limit)
 }
 
 // Change implements [endpoints.Store].
@@ -324,7 +338,7 @@ func TestTheDirectoryFollows(t *testing.T) {
 	onEach(t, func(t *testing.T, s stores) {
 		c := &clock{}
 		p := newProcess(t, s, c)
-		service := endpoints.Service{Store: s.Store, CheckURL: func(string) error { return nil }}
+		service := endpoints.Service{Store: p.store, CheckURL: func(string) error { return nil }}
 		state := func() string {
 			keys, header, ok := p.Registered("HTTPS://example.com:443/hook")
 			return fmt.Sprint(ok, len(keys), header)
@@ -372,6 +386,44 @@ func TestTheDirectoryFollows(t *testing.T) {
 		}
 		look("removed", "false 0 map[]")
 	})
+}
+
+// A process has not looked for so long that the store has forgotten a removal by then, and learns of it: also when
+// its first look fails half-way, and when its own clock stood still.
+func TestAForgottenRemovalIsNoticed(t *testing.T) {
+	t.Parallel()
+	for name, pass := range map[string]func(t *testing.T, p *process, c *clock){
+		"CutOff": func(t *testing.T, p *process, c *clock) {
+			t.Helper()
+			c.forward(2 * time.Hour)
+			p.store.unread = errors.New("too slow")
+			if err := p.Refresh(t.Context()); !errors.Is(err, p.store.unread) {
+				t.Fatalf("the first look: %v", err)
+			}
+			p.store.unread = nil
+		},
+		"Suspended": func(_ *testing.T, p *process, _ *clock) { p.store.clock = &clock{ahead: 2 * time.Hour} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			onEach(t, func(t *testing.T, s stores) {
+				s.add(t, "ep_1", hook)
+				s.add(t, "ep_2", hook+"/2")
+				c := &clock{}
+				p := newProcess(t, s, c)
+				s.remove(t, "ep_1")
+				s.removedEarlier(t, 2*time.Hour)
+				s.add(t, "ep_3", hook+"/3") // the store forgets ep_1
+				pass(t, p, c)
+				p.round(t)
+				for url, want := range map[string]bool{hook: false, hook + "/2": true, hook + "/3": true} {
+					if _, _, ok := p.Registered(url); ok != want {
+						t.Errorf("%s is registered: %t, want %t", url, ok, want)
+					}
+				}
+			})
+		})
+	}
 }
 
 // The metric counts the endpoints by state, without a label for each.

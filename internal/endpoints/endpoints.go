@@ -56,8 +56,8 @@ const (
 	OldSigns = 24 * time.Hour
 	// maxOld is how many replaced secrets may sign beside the new one.
 	maxOld = 3
-	// removedKept is how long it is known that an endpoint was removed. A process that has not looked for half as long
-	// reads all endpoints again.
+	// removedKept is how long it is known that an endpoint was removed. A process that has not read all changes
+	// for half as long reads all endpoints again.
 	removedKept = time.Hour
 )
 

@@ -84,19 +84,29 @@ func (p *Postgres) get(ctx context.Context, id string) (*Endpoint, time.Time, er
 	return &e, now.UTC(), err
 }
 
-// addSQL adds an endpoint, unless there are too many, or its URL is registered; and forgets some that were removed long
-// ago. Parameters: id, URL, endpoint, how many there may be, how long one that was removed is known in seconds, how
-// many to forget.
-const addSQL = `
-WITH forgotten AS (
-	DELETE FROM pacer.webhook_endpoints WHERE id = ANY (ARRAY(
-		SELECT id FROM pacer.webhook_endpoints WHERE removed_at < clock_timestamp() - $5 * interval '1 second'
-		ORDER BY removed_at LIMIT $6))
+// The statements that add an endpoint, in one transaction.
+const (
+	// alone has other additions and changes wait until this one has ended, as taking a number does. Two that
+	// forget the same endpoints at once could end in a deadlock.
+	alone = `SELECT FROM pacer.numbers WHERE name = 'endpoint' FOR UPDATE`
+	// forgetSQL forgets an endpoint, and some others, if they were removed long ago. It is a statement of its own:
+	// an insertion in the same one would still meet their rows. Parameters: id, how long one that was removed is
+	// known in seconds, how many others to forget.
+	forgetSQL = `
+WITH old AS (
+	SELECT id, removed_at FROM pacer.webhook_endpoints
+	WHERE removed_at < clock_timestamp() - $2 * interval '1 second'
 )
+DELETE FROM pacer.webhook_endpoints WHERE id = ANY (ARRAY(
+	(SELECT id FROM old WHERE id = $1) UNION ALL (SELECT id FROM old ORDER BY removed_at LIMIT $3)))`
+	// addSQL adds an endpoint, unless there are too many, or its URL or id is in use. Parameters: id, URL,
+	// endpoint, how many there may be.
+	addSQL = `
 INSERT INTO pacer.webhook_endpoints (id, url, endpoint, version)
 SELECT $1, $2, $3::text::jsonb, pacer.next_number('endpoint')
 WHERE (SELECT count(*) FROM pacer.webhook_endpoints WHERE url IS NOT NULL) < $4
 ON CONFLICT DO NOTHING RETURNING version`
+)
 
 // Add implements [Store].
 func (p *Postgres) Add(ctx context.Context, e *Endpoint) error {
@@ -109,18 +119,26 @@ func (p *Postgres) Add(ctx context.Context, e *Endpoint) error {
 	if err != nil {
 		return err
 	}
-	err = p.pool.QueryRow(ctx, addSQL, e.ID, Normal(e.URL), text, MaxEndpoints, int(removedKept.Seconds()),
-		forgetAtOnce).Scan(&e.Version)
-	if errors.Is(err, pgx.ErrNoRows) {
-		if err := p.taken(ctx, e); err != nil {
-			return err
+	added := false
+	statements := &pgx.Batch{} // one round trip, one transaction
+	statements.Queue(alone)
+	statements.Queue(forgetSQL, e.ID, int(removedKept.Seconds()), forgetAtOnce)
+	statements.Queue(addSQL, e.ID, Normal(e.URL), text, MaxEndpoints).Query(func(rows pgx.Rows) error {
+		if added = rows.Next(); added {
+			return rows.Scan(&e.Version)
 		}
-		return ErrTooMany
-	}
-	if err != nil {
+		return rows.Err()
+	})
+	if err := p.pool.SendBatch(ctx, statements).Close(); err != nil {
 		return fmt.Errorf("write webhook endpoint %s: %w", e.ID, err)
 	}
-	return nil
+	if added {
+		return nil
+	}
+	if err := p.taken(ctx, e); err != nil {
+		return err
+	}
+	return ErrTooMany
 }
 
 // taken returns a [*TakenError] when the URL or the id of an endpoint is in use.

@@ -28,12 +28,14 @@ const (
 	removedKey = events.Slot + "endpoints-removed"
 )
 
-// forgetAtOnce is how many endpoints that were removed long ago are forgotten when another is added.
+// forgetAtOnce is how many endpoints that were removed long ago are forgotten when another is added, beside one
+// that had its id.
 const forgetAtOnce = 100
 
 // saveSource writes an endpoint if it is still as it was read, together with its events. The number of a change is the
 // moment in µs, and higher than that of every change before it, so that a server which has lost the latest changes
-// numbers no new one like them.
+// numbers no new one like them. Before all else it forgets endpoints that were removed long ago, since an id is free
+// once it is forgotten.
 //
 //	KEYS[1]  endpoints
 //	KEYS[2]  ids
@@ -55,18 +57,21 @@ const forgetAtOnce = 100
 //	Result   'ok', 'changed' (it is not as it was read), 'many', or the id of the endpoint that has the URL or id
 var saveSource = events.AppendLua + `
 local id, before, after, url_before, url = unpack(ARGV, 1, 5)
-if (redis.call('HGET', KEYS[1], id) or '') ~= before then return before == '' and id or 'changed' end
-local owner = url ~= '' and redis.call('HGET', KEYS[3], url)
-if owner and owner ~= id then return owner end
-if before == '' and redis.call('ZCARD', KEYS[2]) >= tonumber(ARGV[6]) then return 'many' end
 local time = redis.call('TIME')
 local now = tonumber(time[1])
-for _, old in ipairs(redis.call('ZRANGEBYSCORE', KEYS[6], '-inf', now - tonumber(ARGV[7]), 'LIMIT', 0, ` +
-	strconv.Itoa(forgetAtOnce) + `)) do
+local long_ago = now - tonumber(ARGV[7])
+local forgotten = redis.call('ZRANGEBYSCORE', KEYS[6], '-inf', long_ago, 'LIMIT', 0, ` +
+	strconv.Itoa(forgetAtOnce) + `)
+if tonumber(redis.call('ZSCORE', KEYS[6], id) or now) <= long_ago then table.insert(forgotten, id) end
+for _, old in ipairs(forgotten) do
   redis.call('HDEL', KEYS[1], old)
   redis.call('ZREM', KEYS[4], old)
   redis.call('ZREM', KEYS[6], old)
 end
+if (redis.call('HGET', KEYS[1], id) or '') ~= before then return before == '' and id or 'changed' end
+local owner = url ~= '' and redis.call('HGET', KEYS[3], url)
+if owner and owner ~= id then return owner end
+if before == '' and redis.call('ZCARD', KEYS[2]) >= tonumber(ARGV[6]) then return 'many' end
 redis.call('HSET', KEYS[1], id, after)
 local number = string.format('%.0f', math.max(now * 1000000 + time[2], (redis.call('GET', KEYS[5]) or 0) + 1))
 redis.call('SET', KEYS[5], number)

@@ -80,6 +80,13 @@ func (s stores) add(t *testing.T, id, url string) *endpoints.Endpoint {
 	return e
 }
 
+func (s stores) remove(t *testing.T, id string) {
+	t.Helper()
+	if err := s.Remove(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func (s stores) get(t *testing.T, id string) *endpoints.Endpoint {
 	t.Helper()
 	e, err := s.Get(t.Context(), id)
@@ -164,7 +171,7 @@ func TestStoresKeepEndpoints(t *testing.T) {
 		s.add(t, "ep_4", whole.URL) // its URL is free again, its id not yet
 		for _, id := range []string{"ep_1", "ep_2"} {
 			err := s.Add(ctx, &endpoints.Endpoint{ID: id, URL: "https://example.com/new"})
-			if e, ok := errors.AsType[*endpoints.TakenError](err); !ok || e.ID != id || e.Field != "id" {
+			if !isTaken(err, id) {
 				t.Errorf("the id %s: %v", id, err)
 			}
 		}
@@ -222,6 +229,62 @@ func TestChangesComeOneAfterTheOther(t *testing.T) {
 			t.Errorf("%d of 20 changes are there, and %d events", e.Failures, len(s.happened(t)))
 		}
 	})
+}
+
+// removedEarlier has all removed endpoints be removed so much earlier.
+func (s stores) removedEarlier(t *testing.T, by time.Duration) {
+	t.Helper()
+	if err := endpoints.RemovedEarlier(t.Context(), s.Store, by); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// An hour after an endpoint was removed its id is free, also when nothing else was changed since then, and when
+// others were removed before it. Of many that want it at once, one gets it.
+func TestTheIDOfARemovedEndpointComesFree(t *testing.T) {
+	t.Parallel()
+	for name, others := range map[string]int{"Alone": 0, "AfterOthers": endpoints.ForgetAtOnce} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			onEach(t, func(t *testing.T, s stores) {
+				for i := range others {
+					s.remove(t, s.add(t, fmt.Sprintf("a_%d", i), hook).ID)
+				}
+				s.remove(t, s.add(t, "ep_1", hook).ID)
+				register := func(url string) error {
+					return s.Add(t.Context(), &endpoints.Endpoint{ID: "ep_1", URL: url})
+				}
+				s.removedEarlier(t, time.Hour/2)
+				if err := register(hook); !isTaken(err, "ep_1") {
+					t.Errorf("half an hour later: %v", err)
+				}
+				s.removedEarlier(t, time.Hour)
+				var all sync.WaitGroup
+				errs := make([]error, 4)
+				for i := range errs {
+					all.Go(func() { errs[i] = register(fmt.Sprintf("%s/%d", hook, i)) })
+				}
+				all.Wait()
+				got := 0
+				for _, err := range errs {
+					if err == nil {
+						got++
+					} else if !isTaken(err, "ep_1") {
+						t.Errorf("an hour later: %v", err)
+					}
+				}
+				if got != 1 {
+					t.Errorf("an hour later %d get the id, want 1", got)
+				}
+			})
+		})
+	}
+}
+
+// isTaken reports whether an error says that an id is in use.
+func isTaken(err error, id string) bool {
+	e, ok := errors.AsType[*endpoints.TakenError](err)
+	return ok && e.ID == id && e.Field == "id"
 }
 
 // A deployment that moves to Postgres takes its endpoints along, however often the move is tried.

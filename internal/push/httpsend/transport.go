@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"net"
 	"net/http"
 	"time"
@@ -22,6 +23,8 @@ const (
 	maxReplyHeader = 16 << 10
 	// keptIdle is how many idle connections are kept per host.
 	keptIdle = 256
+	// handshakeTimeout bounds the TLS handshake of a connection.
+	handshakeTimeout = 5 * time.Second
 )
 
 // NewTransport makes a transport that speaks HTTP/2 with hosts that do. It uses no proxy. Nil roots mean the system's.
@@ -33,7 +36,7 @@ func NewTransport(roots *x509.CertPool, connections *Connections) *http.Transpor
 		MaxIdleConns:           keptIdle,
 		MaxIdleConnsPerHost:    keptIdle,
 		IdleConnTimeout:        90 * time.Second,
-		TLSHandshakeTimeout:    5 * time.Second,
+		TLSHandshakeTimeout:    handshakeTimeout,
 		TLSClientConfig:        &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
 		MaxResponseHeaderBytes: maxReplyHeader,
 		ForceAttemptHTTP2:      true,
@@ -69,14 +72,44 @@ func NewHTTP2Transport(roots *x509.CertPool, connections *Connections) Transport
 	}
 }
 
-// dialTLS makes a connection, TLS included.
+// dialTLS makes a connection, TLS included. All calls wait for the connection that the first one makes, and none
+// of them looks at its own context meanwhile.
 func (c *Connections) dialTLS(ctx context.Context, network, address string, cfg *tls.Config) (net.Conn, error) {
 	conn, err := c.Dial(ctx, network, address)
 	if err != nil {
-		return nil, err
+		return nil, forAll(ctx, err)
 	}
-	return Secure(ctx, conn, cfg)
+	bounded, cancel := context.WithTimeout(ctx, handshakeTimeout)
+	defer cancel()
+	secured, err := Secure(bounded, conn, cfg)
+	if err != nil {
+		return nil, forAll(ctx, err)
+	}
+	return secured, nil
 }
+
+// forAll makes the error of a connection one for all calls that wait for it, unless it is about the context of the
+// call that made the connection.
+func forAll(ctx context.Context, err error) error {
+	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		return &lateError{err}
+	}
+	return err
+}
+
+// lateError says that a host took too long. It hides that a context ended within: the library would take it for
+// the one of the first call, and the others would make the connection again one after another, each as slowly. Also
+// those whose time has passed would wait for that.
+type lateError struct{ err error }
+
+// Error implements error.
+func (e *lateError) Error() string { return e.err.Error() }
+
+// Timeout implements the method of [net.Error].
+func (*lateError) Timeout() bool { return true }
+
+// As finds what it hides, for [errors.As].
+func (e *lateError) As(target any) bool { return errors.As(e.err, target) }
 
 // Secure begins TLS on a connection. When that fails, it closes the connection.
 func Secure(ctx context.Context, conn net.Conn, cfg *tls.Config) (net.Conn, error) {
