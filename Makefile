@@ -142,7 +142,7 @@ openapi: ## write docs/openapi.json, and the responses of the examples in it, wh
 
 .PHONY: responses
 responses: ## write the tables of docs/responses.md, from those that the channels use
-	go test -count=1 -run TestResponsesInChannelsPage ./test/docs -update
+	go test -count=1 -run TestResponsesPage ./test/docs -update
 
 .PHONY: night
 night: ## write docs/night.md from the table of test/night
