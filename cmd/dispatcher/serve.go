@@ -30,6 +30,9 @@ func (c *serveCommand) Run(ctx context.Context, to streams) error {
 	}
 	ctx, stop := untilSignal(ctx)
 	defer stop()
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP) // else one during the start ends it; systemd takes that for clean
+	defer signal.Stop(hangups)
 	log := newLogger(to.err, resolved)
 	memory.Tune(log)
 	process, err := hooks().New(ctx, resolved, log)
@@ -37,7 +40,7 @@ func (c *serveCommand) Run(ctx context.Context, to streams) error {
 		return err
 	}
 	log.InfoContext(ctx, "the time zones of quiet hours", "tzdata", calendar.Database())
-	stopReloading := reloadOnHangup(ctx, process, log)
+	stopReloading := reloadOnHangup(ctx, hangups, process, log)
 	defer stopReloading()
 	return process.Run(ctx)
 }
@@ -66,10 +69,11 @@ func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
 	}
 }
 
-// reloadOnHangup reads the policy again at every SIGHUP; what it gives back ends that.
-func reloadOnHangup(ctx context.Context, process *app.App, log *slog.Logger) (stop func()) {
-	hangups := make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP)
+// reloadOnHangup reads the policy again at every SIGHUP, also at one that came before; what it gives back ends
+// that.
+func reloadOnHangup(
+	ctx context.Context, hangups chan os.Signal, process *app.App, log *slog.Logger,
+) (stop func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

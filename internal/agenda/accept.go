@@ -124,5 +124,5 @@ func (s *Agendas) reportDeferrals(deferrals *reader) {
 
 // reportDeferral reports that n notifications were deferred, by the number of what decides.
 func (s *Agendas) reportDeferral(userID, category string, n, rule int64) {
-	s.cfg.Deferred(category, ReasonOf(s.cfg.Settings(userID, category).Plan, throttle.CauseOf(rule)), int(n))
+	s.cfg.Deferred(category, s.cfg.Settings(userID, category).ruleLabel(throttle.CauseOf(rule)), int(n))
 }

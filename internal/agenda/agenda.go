@@ -38,6 +38,8 @@ var sources embed.FS
 // Settings are what the policy, the user's own limits and the operators say about one category of a user.
 type Settings struct {
 	Plan throttle.Plan
+	// OwnLimits says that the plan's rules for the category are the user's own, not the policy's.
+	OwnLimits bool
 	// MaxDefer is how long a notification may wait for its slot.
 	MaxDefer time.Duration
 	// BypassFrom is the least urgent priority that bypasses the limits, as the policy's BypassFrom gives it; 0 for
@@ -77,7 +79,8 @@ type Config struct {
 	Categories func() []string
 	// Personal reports whether a user has limits of their own. Defaults to nobody.
 	Personal func(userID string) bool
-	// Deferred is called with the deferrals, for metrics. Defaults to nothing.
+	// Deferred is called with the deferrals, for metrics. The rule is one of the policy, "own limit" or "own
+	// min_gap" for any that is a user's own, or quiet_hours. Defaults to nothing.
 	Deferred func(category, rule string, n int)
 	// Pending is called when a partition in which no wake-up was pending got some by an accept. Defaults to nothing.
 	Pending func(partition int)

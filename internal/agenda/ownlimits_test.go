@@ -2,6 +2,8 @@ package agenda_test
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -110,6 +112,54 @@ func TestDeferralsOfABatchNameEachUsersRule(t *testing.T) {
 	want := map[string]int{"chat: limit 1/1h": 1, "chat: limit 1/2h": 1}
 	if diff := cmp.Diff(want, told); diff != "" {
 		t.Errorf("deferrals told (-want +got):\n%s", diff)
+	}
+}
+
+// However many users have limits of their own, these are told as one rule of each kind: what is told becomes a
+// label.
+func TestDeferralsByOwnLimitsAreToldAsOneRule(t *testing.T) {
+	t.Parallel()
+	const users = 1000
+	told := map[string]int{}
+	store, err := agenda.New(redistest.Client(t), agenda.Config{
+		Partitions: 1, Personal: func(string) bool { return true },
+		Settings: func(userID, _ string) agenda.Settings {
+			number, _ := strconv.Atoi(strings.TrimPrefix(userID, "u"))
+			rule := throttle.Rule{Max: 1, Per: time.Hour + time.Duration(number)*time.Second}
+			if number%2 == 1 {
+				rule = throttle.Rule{Kind: throttle.KindGap, Max: 1, Per: rule.Per}
+			}
+			return agenda.Settings{
+				MaxDefer: 24 * time.Hour, OwnLimits: true, Plan: throttle.Plan{Rules: []throttle.Rule{rule}},
+			}
+		},
+		Deferred: func(category, rule string, n int) { told[category+": "+rule] += n },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 2 * users {
+		user := "u" + strconv.Itoa(n%users)
+		entry := agenda.Entry{
+			ID: fmt.Sprintf("n%d", n), UserID: user, Category: "chat", Priority: notification.PriorityNormal,
+		}
+		if _, err := store.Accept(t.Context(), 0, []agenda.Entry{entry}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var pulled []dispatch.Wakeup
+	for round := 1; round == 1 || len(pulled) > 0; round++ {
+		reply, err := store.Take(t.Context(), dispatch.TakeRequest{
+			ID: fmt.Sprintf("w.%d", round), Capacity: users, Pull: 100, Wakeups: pulled,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		pulled = reply.Pulled
+	}
+	want := map[string]int{"chat: own limit": users / 2, "chat: own min_gap": users / 2}
+	if diff := cmp.Diff(want, told); diff != "" {
+		t.Errorf("deferrals told (-want +got):\n%.2000s", diff)
 	}
 }
 

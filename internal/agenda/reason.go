@@ -24,6 +24,24 @@ func besideOf(plan throttle.Plan, by throttle.Cause) string {
 	return plan.Rules[by.Rule].String()
 }
 
+// The labels of users' own limits, and of their own gaps.
+const (
+	ownLimit = "own limit"
+	ownGap   = "own min_gap"
+)
+
+// ruleLabel is [ReasonOf] for metrics. Users' own rules have one label of each kind: each user may have others,
+// and with a label of each the series would never end.
+func (s Settings) ruleLabel(by throttle.Cause) string {
+	if s.OwnLimits && !by.Closed && by.Rule >= 0 && by.Rule < len(s.Plan.CategoryRules()) {
+		if s.Plan.Rules[by.Rule].Kind == throttle.KindGap {
+			return ownGap
+		}
+		return ownLimit
+	}
+	return ReasonOf(s.Plan, by)
+}
+
 // Explain says what a reason does not: until when quiet hours last, by the clock of the user, and which rule would
 // decide without them. Of a rule there is no more to say.
 func (s Settings) Explain(by throttle.Cause, now, until time.Time) string {

@@ -84,3 +84,18 @@ func TestDeferredGauge(t *testing.T) {
 		t.Errorf("promtool check metrics: %v\n%s", err, out)
 	}
 }
+
+// A worker tells all outcomes of the channels that it delivers over before there are any.
+func TestOutcomesBeginAtZero(t *testing.T) {
+	t.Parallel()
+	d := newDeployment(t, onRedis, crowdPolicy, 1)
+	page := d.opsPage(d.apps[0], "/metrics")
+	for _, want := range []string{
+		`pacer_deliveries_total{channel="webhook",outcome="credentials_refused"} 0`,
+		`pacer_deliveries_total{channel="log",outcome="delivered"} 0`,
+	} {
+		if !strings.Contains(page, want+"\n") {
+			t.Errorf("the metrics lack %s", want)
+		}
+	}
+}

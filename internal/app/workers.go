@@ -50,6 +50,7 @@ func (a *App) openWorkers(context.Context) (err error) {
 		if a.events, err = d.EventSender(a.registry); err != nil {
 			return err
 		}
+		a.metrics.Delivering(a.channels.Names())
 		a.workers = queue.NewServer(d.Redis.Pipe, queue.ServerConfig{
 			Partitions: a.cfg.Partitions, Spread: a.cfg.Redis != nil && a.cfg.Redis.Kind == settings.RedisCluster,
 			Log: a.log,

@@ -166,8 +166,14 @@ func (m *Many) BeginBulk(ctx context.Context, o BulkOrder, by string) (*BulkJob,
 	return m.Job(ctx, j.ID)
 }
 
-// note writes a line of the audit log. The job shows the same, so a line that can't be written is only logged.
+// noteTimeout bounds the writing of a line of the audit log.
+const noteTimeout = 3 * time.Second
+
+// note writes a line of the audit log, also for somebody who has gone in the meantime. The job shows the same, so
+// a line that can't be written is only logged.
 func (m *Many) note(ctx context.Context, e control.Entry) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
+	defer cancel()
 	if err := m.Control.Note(ctx, e); err != nil {
 		m.Log.ErrorContext(ctx, "could not write a bulk action to the audit log; the job goes on",
 			"action", e.Action, "subject", e.Subject, "by", e.By, "error", err)

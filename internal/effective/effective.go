@@ -79,7 +79,7 @@ func (p *Policy) Settings(userID, category string) agenda.Settings {
 	}
 	wish, until := p.Own.Of(userID)
 	if own, ok := wish.Limits[category]; ok {
-		found.Plan = found.Plan.WithOwnLimits(own)
+		found.Plan, found.OwnLimits = found.Plan.WithOwnLimits(own), true
 	}
 	p.close(&found, userID, category, wish, until)
 	p.begin(&found, wish)

@@ -103,6 +103,10 @@ func TestSettingsAreThoseOfThePolicyUnlessTheUserHasOwnLimits(t *testing.T) {
 	if !p.Personal("ada") || p.Personal("ben") {
 		t.Error("want own limits for ada alone")
 	}
+	if !p.Settings("ada", "chat").OwnLimits || p.Settings("ada", "default").OwnLimits ||
+		p.Settings("ben", "chat").OwnLimits {
+		t.Error("want own limits for ada's chat alone")
+	}
 }
 
 func TestAPausedCategoryWaits(t *testing.T) {

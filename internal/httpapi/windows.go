@@ -2,7 +2,7 @@ package httpapi
 
 import (
 	"context"
-	"log/slog"
+	"fmt"
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
@@ -15,7 +15,6 @@ type Windows struct {
 	Agendas *agenda.Agendas
 	// Audit is the audit log, where cleared windows are noted.
 	Audit control.Store
-	Log   *slog.Logger
 }
 
 var _ Throttle = Windows{}
@@ -46,16 +45,15 @@ func (w Windows) Window(ctx context.Context, userID, category string) (Window, e
 	return window, nil
 }
 
-// Clear implements [Throttle]. It also clears the windows of the user cap.
+// Clear implements [Throttle]. It also clears the windows of the user cap. It notes that first: what is noted and
+// not cleared only goes unchecked, but what is admitted after an unnoted clear looks like a violation. Once it is
+// noted the clear is made, also for a caller that has gone.
 func (w Windows) Clear(ctx context.Context, userID, category string) error {
-	if err := w.Agendas.Clear(ctx, dispatch.BacklogOf(userID, category, w.Agendas.Partitions())); err != nil {
-		return err
-	}
 	entry := control.Entry{By: "API", Action: control.Cleared, Subject: userID, Detail: category}
 	if err := w.Audit.Note(ctx, entry); err != nil {
-		w.Log.WarnContext(ctx,
-			"could not note the cleared windows in the audit log; the invariant checker may report violations",
-			"user_id", userID, "error", err)
+		return fmt.Errorf("note windows that are to be cleared: %w", err)
 	}
-	return nil
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	defer cancel()
+	return w.Agendas.Clear(ctx, dispatch.BacklogOf(userID, category, w.Agendas.Partitions()))
 }

@@ -240,7 +240,8 @@ func (a *Checker) violations(ctx context.Context, until throttle.Micros) (found,
 	if err != nil {
 		return 0, 0, fmt.Errorf("read the admissions: %w", err)
 	}
-	cleared, err := a.cfg.Cleared(ctx, after.Time().Add(-window))
+	// They are noted before they are cleared, and something may have been admitted in between.
+	cleared, err := a.cfg.Cleared(ctx, after.Time().Add(-window-settling))
 	if err != nil {
 		return 0, 0, fmt.Errorf("read whose windows were cleared: %w", err)
 	}

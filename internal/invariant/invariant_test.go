@@ -295,3 +295,22 @@ func TestChangedLimits(t *testing.T) {
 		t.Errorf("%d found, %v", found, err)
 	}
 }
+
+// Windows are noted as cleared a moment before they are. So the checker asks for what was noted a while before
+// the earliest admission that a window of its round holds.
+func TestWindowsClearedBeforeTheRoundCount(t *testing.T) {
+	t.Parallel()
+	began, asked := time.Now(), time.Time{}
+	cfg := config(&store{}, nil)
+	cfg.Now = func() time.Time { return began }
+	cfg.Cleared = func(_ context.Context, since time.Time) (map[string]bool, error) {
+		asked = since
+		return nil, nil
+	}
+	if err := invariant.New(cfg).Round(t.Context(), began.Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if earliest := began.Add(-cfg.Window()); asked.After(earliest.Add(-10 * time.Second)) {
+		t.Errorf("it asks since %s for windows from %s on", asked, earliest)
+	}
+}

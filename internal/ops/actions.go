@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/pacer-notify/pacer/internal/control"
@@ -69,6 +70,8 @@ const (
 	maxText   = 200
 	// auditLogShown is how many entries of the audit log are shown.
 	auditLogShown = 100
+	// noteTimeout bounds the writing of an entry.
+	noteTimeout = 3 * time.Second
 )
 
 func (h *handler) act(w http.ResponseWriter, r *http.Request) {
@@ -102,17 +105,19 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request) {
 	h.writeJSON(w, r, done)
 }
 
-// audit writes down what an operator did.
+// audit writes down what an operator did, also of one who has gone in the meantime.
 func (h *handler) audit(r *http.Request, action, subject, detail string) {
 	if h.cfg.Live != nil {
 		h.cfg.Live.changed() // operators see what they did
 	}
 	entry := control.Entry{By: operator(r), Action: action, Subject: subject, Detail: detail}
-	if err := h.cfg.Actions.Note(r.Context(), entry); err != nil {
-		h.cfg.Log.ErrorContext(r.Context(), "took an operator's action but could not write it to the audit log",
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), noteTimeout)
+	defer cancel()
+	if err := h.cfg.Actions.Note(ctx, entry); err != nil {
+		h.cfg.Log.ErrorContext(ctx, "took an operator's action but could not write it to the audit log",
 			"action", action, "subject", subject, "by", entry.By, "error", err)
 	}
-	h.cfg.Log.InfoContext(r.Context(), "an operator took an action",
+	h.cfg.Log.InfoContext(ctx, "an operator took an action",
 		"action", action, "subject", subject, "by", entry.By, "detail", detail)
 }
 

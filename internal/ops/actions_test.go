@@ -2,6 +2,7 @@ package ops_test
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -39,7 +40,10 @@ func (d *fakeActions) Pause(_ context.Context, p control.Pause) error {
 }
 
 // Note implements [ops.Actions].
-func (d *fakeActions) Note(_ context.Context, e control.Entry) error {
+func (d *fakeActions) Note(ctx context.Context, e control.Entry) error {
+	if _, bounded := ctx.Deadline(); ctx.Err() != nil || !bounded {
+		return errors.Join(errors.New("no time, or no end of it"), ctx.Err())
+	}
 	d.log = append(d.log, e)
 	return nil
 }
@@ -52,6 +56,7 @@ type visit struct {
 	token, local, host string
 	header             map[string]string
 	body               string
+	gone               bool // before the action is taken
 }
 
 // act posts an action.
@@ -70,7 +75,12 @@ func act(t *testing.T, d *fakeActions, v visit) (status int, body string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	request = request.WithContext(context.WithValue(request.Context(), http.LocalAddrContextKey, local))
+	ctx, leave := context.WithCancel(context.WithValue(request.Context(), http.LocalAddrContextKey, local))
+	defer leave()
+	if v.gone {
+		leave()
+	}
+	request = request.WithContext(ctx)
 	request.RemoteAddr, request.Host = "127.0.0.1:5000", "localhost:8081"
 	if v.host != "" {
 		request.Host = v.host
@@ -183,6 +193,17 @@ func TestTheAuditLogTellsWhoDidWhat(t *testing.T) {
 	want := control.Entry{By: "ada (127.0.0.1)", Action: "pause", Subject: "channel fcm", Detail: "too much"}
 	if len(d.log) != 1 || d.log[0] != want || d.done[0] != "pause channel fcm by ada (127.0.0.1)" {
 		t.Errorf("logged is %+v, done %v", d.log, d.done)
+	}
+}
+
+// What was done is in the audit log although whoever asked for it has gone.
+func TestTheAuditLogTellsWhatNobodyWaitedFor(t *testing.T) {
+	t.Parallel()
+	d := &fakeActions{}
+	act(t, d, visit{gone: true})
+	want := control.Entry{By: "(127.0.0.1)", Action: "cancel", Subject: "n1"}
+	if len(d.done) != 1 || len(d.log) != 1 || d.log[0] != want {
+		t.Errorf("done is %v, logged is %+v", d.done, d.log)
 	}
 }
 

@@ -46,6 +46,14 @@ var (
 // waitBuckets go from ten milliseconds to a day: a throttled notification waits as long as its windows are.
 var waitBuckets = []float64{.01, .05, .1, .5, 1, 5, 15, 60, 300, 900, 3600, 14400, 86400}
 
+// Label values: the kinds of repairs, and the outcome of a delivery that did not fail.
+const (
+	repairedLease    = "lease"
+	repairedExpired  = "expired"
+	repairedWakeup   = "wakeup"
+	outcomeDelivered = "delivered"
+)
+
 // NewMetrics registers the metrics of a process.
 func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
@@ -105,7 +113,21 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 			return nil, err
 		}
 	}
+	for _, kind := range []string{repairedLease, repairedExpired, repairedWakeup} {
+		m.repairs.WithLabelValues(kind) // from 0, or Prometheus would not see the first as an increase
+	}
 	return m, nil
+}
+
+// Delivering is told over which channels this process delivers. Each of their outcomes counts from 0, so that
+// Prometheus sees the first as an increase.
+func (m *Metrics) Delivering(channels []string) {
+	for _, channel := range channels {
+		m.deliveries.WithLabelValues(channel, outcomeDelivered)
+		for class := push.Permanent; class < push.AlreadyDelivered; class++ { // the last is of what is not sent
+			m.deliveries.WithLabelValues(channel, class.String())
+		}
+	}
 }
 
 // Accepted counts a newly accepted notification.
@@ -125,9 +147,9 @@ func (m *Metrics) Checked(violations, unended int) {
 
 // Repaired counts what the sweeper repaired, and the acceptances that it read from the store.
 func (m *Metrics) Repaired(r dispatch.Repairs) {
-	m.repairs.WithLabelValues("lease").Add(float64(r.LeasesEnded))
-	m.repairs.WithLabelValues("expired").Add(float64(r.Expired))
-	m.repairs.WithLabelValues("wakeup").Add(float64(r.Woken))
+	m.repairs.WithLabelValues(repairedLease).Add(float64(r.LeasesEnded))
+	m.repairs.WithLabelValues(repairedExpired).Add(float64(r.Expired))
+	m.repairs.WithLabelValues(repairedWakeup).Add(float64(r.Woken))
 	for _, a := range r.Accepted {
 		m.Adopted(a.Category, a.Count)
 	}
@@ -146,7 +168,7 @@ func (m *Metrics) Deferred(category, rule string, n int) {
 
 // Sent implements [dispatch.Observer].
 func (m *Metrics) Sent(n *notification.Notification, provider, lateness, endToEnd time.Duration, err *push.Error) {
-	outcome := "delivered"
+	outcome := outcomeDelivered
 	if err != nil {
 		outcome = err.Class.String()
 	} else {

@@ -220,6 +220,32 @@ pacer_repairs_total{kind="wakeup"} 3
 	}
 }
 
+// Each kind of repair and each outcome is told from the beginning: Prometheus sees no increase in a counter that
+// never was 0, and an alert would miss the first.
+func TestCountersBeginAtZero(t *testing.T) {
+	t.Parallel()
+	registry, metrics := newRegistry(t, read)
+	metrics.Delivering([]string{"fcm"})
+	want := `# HELP pacer_deliveries_total Deliveries by this process; the outcome is delivered or the class of the failure.
+# TYPE pacer_deliveries_total counter
+pacer_deliveries_total{channel="fcm",outcome="ambiguous"} 0
+pacer_deliveries_total{channel="fcm",outcome="credentials_refused"} 0
+pacer_deliveries_total{channel="fcm",outcome="delivered"} 0
+pacer_deliveries_total{channel="fcm",outcome="permanent"} 0
+pacer_deliveries_total{channel="fcm",outcome="target_gone"} 0
+pacer_deliveries_total{channel="fcm",outcome="throttled"} 0
+pacer_deliveries_total{channel="fcm",outcome="transient"} 0
+# HELP pacer_repairs_total Repairs by this process's sweeper: lease (unsettled), expired, wakeup (lost and set again).
+# TYPE pacer_repairs_total counter
+pacer_repairs_total{kind="expired"} 0
+pacer_repairs_total{kind="lease"} 0
+pacer_repairs_total{kind="wakeup"} 0
+`
+	if diff := cmp.Diff(want, exposed(t, registry, "pacer_deliveries_total", "pacer_repairs_total")); diff != "" {
+		t.Errorf("counters differ (-want +got):\n%s", diff)
+	}
+}
+
 // Times are seconds. From end to end only what was delivered counts: a failure has no end yet.
 func TestHistograms(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,7 @@
 package deploy_test
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/pacer-notify/pacer/internal/httpapi"
 	"github.com/pacer-notify/pacer/internal/ops"
@@ -108,6 +110,65 @@ func TestAlerts(t *testing.T) {
 	if sections := strings.Count(runbook, "\n## ") - others; sections != len(rules) {
 		t.Errorf("the runbook has %d sections for %d alerts", sections, len(rules))
 	}
+}
+
+// counted is a counter in an expression, with the labels that are asked for.
+var counted = regexp.MustCompile(`(?:increase|rate)\((pacer_\w+?)(?:_bucket)?(?:\{([^}]*)\})?\[`)
+
+// What an alert counts is told as 0 from the beginning. Prometheus sees no increase when the first that a process
+// tells of a counter is not 0, so the alert would miss the first batch.
+func TestWhatAlertsCountBeginsAtZero(t *testing.T) {
+	t.Parallel()
+	told, asked := toldAtStart(t), 0
+	for _, r := range alerts(t) {
+		for _, counter := range counted.FindAllStringSubmatch(r.Expr, -1) {
+			asked++
+			labels := map[string]string{}
+			for _, label := range regexp.MustCompile(`(\w+)="([^"]*)"`).FindAllStringSubmatch(counter[2], -1) {
+				labels[label[1]] = label[2]
+			}
+			if !slices.ContainsFunc(told[counter[1]], func(m *dto.Metric) bool { return has(m, labels) }) {
+				t.Errorf("%s counts %s%v, which a process that has just started does not tell", r.Alert,
+					counter[1], labels)
+			}
+		}
+	}
+	if asked < 8 {
+		t.Errorf("only %d counters are found in the alerts", asked)
+	}
+}
+
+// toldAtStart are the metrics of a process in which nothing has happened, by name.
+func toldAtStart(t *testing.T) map[string][]*dto.Metric {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	metrics, err := ops.NewMetrics(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	metrics.Delivering([]string{"fcm", "webhook"})
+	nothing := func(context.Context) (ops.Gauges, error) { return ops.Gauges{}, nil }
+	registry.MustRegister(ops.NewGaugeCollector(nothing))
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := map[string][]*dto.Metric{}
+	for _, family := range families {
+		told[family.GetName()] = family.GetMetric()
+	}
+	return told
+}
+
+// has reports whether a metric has these labels, and maybe others.
+func has(m *dto.Metric, labels map[string]string) bool {
+	found := 0
+	for _, label := range m.GetLabel() {
+		if value, asked := labels[label.GetName()]; asked && value == label.GetValue() {
+			found++
+		}
+	}
+	return found == len(labels)
 }
 
 // A customer's host pages nobody: the alerts that are about a provider leave out the channels whose hosts targets name.

@@ -1,0 +1,52 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"net"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+)
+
+// A SIGHUP that comes while serve still starts, such as of a reload right after a restart, does not end the
+// process. The Redis that says nothing keeps it at its start.
+func TestAHangupDuringTheStartEndsNothing(t *testing.T) {
+	t.Parallel()
+	redis, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = redis.Close() }()
+	var said bytes.Buffer
+	child := exec.CommandContext(t.Context(), os.Args[0], "serve", "--listen", "127.0.0.1:0", "--ops-listen",
+		"127.0.0.1:0", "--redis-url", "redis://"+redis.Addr().String())
+	child.Env = append(os.Environ(), asProgram+"=1")
+	child.Stdout, child.Stderr = &said, &said
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		_ = child.Wait()  // it never starts, so it says that it failed
+		_ = redis.Close() // nobody will connect any more
+	}()
+	conn, err := redis.Accept()
+	if err != nil {
+		<-gone
+		t.Fatalf("it does not connect: %v\n%s", err, said.String())
+	}
+	defer func() { _ = conn.Close() }()
+	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGTERM} { // the second has it stop
+		if err := child.Process.Signal(s); err != nil {
+			t.Errorf("send %s: %v", s, err)
+		}
+	}
+	<-gone
+	if status, ok := child.ProcessState.Sys().(syscall.WaitStatus); !ok || status.Signaled() {
+		t.Errorf("%s\n%s", child.ProcessState, said.String())
+	}
+}
