@@ -179,6 +179,14 @@ func TestParseRefusesHours(t *testing.T) {
 			text: window(`{closed: [{days: mon-fry, from: "22:00", to: "08:00"}]}`),
 			want: `3:35: windows.night.closed[0].days: "fry" is not a weekday: use mon, tue, wed, thu, fri, sat or sun`,
 		},
+		"days inside themselves": {
+			text: window(`{closed: [{days: &a [mon, *a], from: "22:00", to: "08:00"}]}`),
+			want: `3:38: windows.night.closed[0].days[1]: must be weekdays such as mon-fri`,
+		},
+		"days nested in days": {
+			text: window(`{closed: [{days: [mon, [tue]], from: "22:00", to: "08:00"}]}`),
+			want: `3:41: windows.night.closed[0].days[1]: must be weekdays such as mon-fri`,
+		},
 		"more ranges than may be": {
 			text: window("{closed: [" + strings.Repeat(`{from: "08:00", to: "09:00"},`, 17) + "]}"),
 			want: `3:18: windows.night: has 17 ranges, may have at most 16`,
