@@ -6,7 +6,7 @@
 // pass over the users begins when every worker has the same policy, and has ended its rounds under the one before:
 //
 //	a process reads another policy
-//	  → its rounds under the one before end; it notes whether the pass for the new one has begun without it
+//	  → its rounds under the one before end; it notes the latest pass, since that has begun without it
 //	  → it reports that it is ready (package presence)
 //	every worker is ready for the same version, or one has waited for 15 s
 //	  → the first to see it begins a pass; each worker takes a partition, wakes its users, takes the next
@@ -22,6 +22,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"strconv"
 	"sync"
@@ -80,10 +81,10 @@ type Service struct {
 
 	// Of Run alone:
 
-	fresh time.Time     // when the policy in force was read, as long as no pass has been begun for it; else zero
-	late  bool          // the pass for it may have begun before this process had it
-	over  time.Duration // over how long at least those go on whom the pass for it lets go
-	held  int           // how many they are at most; 0 for anybody
+	fresh  time.Time     // when the policy in force was read, as long as no pass has been begun for it; else zero
+	passed int           // the latest pass that may have begun before this process had it
+	over   time.Duration // over how long at least those go on whom the pass for it lets go
+	held   int           // how many they are at most; 0 for anybody
 }
 
 // New makes a Service.
@@ -173,8 +174,9 @@ func (s *Service) report(ctx context.Context, version string) {
 	}
 }
 
-// take makes a change this process's own: its rounds under the policy before have ended, and it knows whether the pass
-// has begun without it, before the others hear of it.
+// take makes a change this process's own: its rounds under the policy before have ended, and it knows which passes have
+// begun without it, before the others hear of it. None of those counts as the pass for it, even if renameVersion
+// gives it the version.
 func (s *Service) take(ctx context.Context, c effective.Change) {
 	s.cfg.Agendas.AwaitRounds()
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
@@ -185,7 +187,9 @@ func (s *Service) take(ctx context.Context, c effective.Change) {
 		return
 	}
 	known, err := Read(ctx, s.cfg.Client)
-	s.late = err != nil || known.Version == c.After
+	if s.passed = known.pass; err != nil {
+		s.passed = math.MaxInt // any may have begun
+	}
 	s.fresh, s.over, s.held = s.cfg.Now(), c.Over, c.Held
 	s.report(ctx, c.After)
 }
@@ -199,7 +203,7 @@ func (s *Service) look(ctx context.Context) (wait time.Duration, err error) {
 		return later, err
 	}
 	version := s.Ready()
-	if known.Version == version && known.Everywhere && !s.late {
+	if known.Version == version && known.Everywhere && known.pass > s.passed {
 		s.fresh = time.Time{}
 		return s.takePart(ctx, &known)
 	}
@@ -208,10 +212,10 @@ func (s *Service) look(ctx context.Context) (wait time.Duration, err error) {
 	case err != nil:
 		return later, err
 	case same:
-		s.late = false
+		s.passed = known.pass
 		return 0, s.begin(asking, &known, pass{workers: workers, everywhere: true})
 	case !s.fresh.IsZero() && s.cfg.Now().Sub(s.fresh) >= patience:
-		s.fresh, s.late = time.Time{}, false
+		s.fresh, s.passed = time.Time{}, known.pass
 		return 0, s.begin(asking, &known, pass{workers: workers})
 	case known.Version == version:
 		return s.takePart(ctx, &known)

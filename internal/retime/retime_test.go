@@ -26,11 +26,12 @@ const (
 	partitions  = 4
 	old, newest = "0000000000000001", "0000000000000002"
 	brief       = "0000000000000003"
+	alike       = "0000000000000004" // another text than old, with the same limits
 )
 
 // limits are the rules by the version of the policy.
 var limits = map[string][]throttle.Rule{
-	old: {{Max: 1, Per: time.Hour}}, newest: {{Max: 4, Per: time.Hour}},
+	old: {{Max: 1, Per: time.Hour}}, alike: {{Max: 1, Per: time.Hour}}, newest: {{Max: 4, Per: time.Hour}},
 	brief: {{Max: 1, Per: 2 * time.Second}, {Max: 9, Per: time.Hour}},
 }
 
@@ -354,6 +355,32 @@ func TestSameLimitsWakeNobody(t *testing.T) {
 	}
 	if got := progress(t.Context(), t, client); got.Version != newest || got.Users != 0 {
 		t.Errorf("want nobody woken: %+v", got)
+	}
+}
+
+// What a process decided by a policy that no other had is decided again, although the others went on to one with the
+// limits that they had before.
+func TestAPolicyThatOnlySomeHadIsNotForgotten(t *testing.T) {
+	t.Parallel()
+	client := redistest.Client(t)
+	a, b := newProcess(t, client, old), newProcess(t, client, old)
+	a.accept("ada", 10)
+	a.work()
+	a.load(newest)
+	a.step()
+	a.work() // by a policy that b will never have
+	a.Changed(effective.Change{Before: newest, After: alike})
+	a.step()
+	b.Changed(effective.Change{Before: old, After: alike, SameLimits: true})
+	b.step()
+	a.step()
+	if got := progress(t.Context(), t, client); got.Version != alike || got.Users != 1 || !got.UnderWay() {
+		t.Fatalf("want a pass over ada: %+v", got)
+	}
+	a.step()
+	b.step()
+	if got := progress(t.Context(), t, client); got.UnderWay() || got.Done != 1 || !got.Everywhere {
+		t.Errorf("want the pass to have ended, and no other: %+v", got)
 	}
 }
 
