@@ -187,11 +187,25 @@ func (s *Service) take(ctx context.Context, c effective.Change) {
 		return
 	}
 	known, err := Read(ctx, s.cfg.Client)
+	s.spread(c, err != nil || known.pass <= s.passed || known.UnderWay() && known.rate < Rate)
 	if s.passed = known.pass; err != nil {
 		s.passed = math.MaxInt // any may have begun
 	}
-	s.fresh, s.over, s.held = s.cfg.Now(), c.Over, c.Held
+	s.fresh = s.cfg.Now()
 	s.report(ctx, c.After)
+}
+
+// spread notes over how long those go on whom a change lets go. While those still wait whom the change before let go,
+// they keep their time, and are as many besides.
+func (s *Service) spread(c effective.Change, waiting bool) {
+	switch {
+	case !waiting || s.over == 0:
+		s.over, s.held = c.Over, c.Held
+	case c.Over > 0 && (s.held == 0 || c.Held == 0):
+		s.over, s.held = max(s.over, c.Over), 0
+	case c.Over > 0:
+		s.over, s.held = max(s.over, c.Over), s.held+c.Held
+	}
 }
 
 // look takes part in a pass that is under way, or begins one that is needed. It returns how long until the next look.
