@@ -20,14 +20,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	htmltemplate "html/template"
 	"io"
 	"io/fs"
 	"maps"
 	"path"
 	"slices"
 	"strings"
-	texttemplate "text/template"
 
 	"github.com/pacer-notify/pacer/internal/nearest"
 )
@@ -136,9 +134,9 @@ func loadParts(folder fs.FS, at string) (parts, error) {
 		text := strings.TrimRight(string(source), "\r\n") // editors end a file with a line break
 		switch entry.Name() {
 		case titlePart, bodyPart:
-			found[entry.Name()], err = texttemplate.New(file).Option("missingkey=error").Parse(text)
+			found[entry.Name()], err = parseText(file, text)
 		case htmlPart:
-			found[entry.Name()], err = htmltemplate.New(file).Option("missingkey=error").Parse(text)
+			found[entry.Name()], err = parseHTML(file, text)
 		default:
 			err = fmt.Errorf("%s: is no part of a template; title.txt, body.txt and body.html are", file)
 		}
