@@ -32,7 +32,7 @@ func load(t *testing.T, files ...string) *templates.Set {
 func TestTheNearestLocaleIsUsed(t *testing.T) {
 	t.Parallel()
 	set := load(t, "hi/default/body.txt", "hello {{.name}}\n", "hi/de/body.txt", "hallo {{.name}}",
-		"hi/de-AT/body.txt", "servus {{.name}}", "hi/pt-BR/body.txt", "olá", "other/default/body.txt", "x",
+		"hi/de-AT/body.txt", "servus {{.name}}", "hi/pt_BR/body.txt", "olá", "other/default/body.txt", "x",
 		"README.md",
 		"not a template")
 	for locale, want := range map[string]string{
@@ -160,6 +160,9 @@ func TestFoldersThatAreNoTemplatesAreRefused(t *testing.T) {
 		`a/default/title.txt: uses the template "y", which it does not define`: {
 			"a/default/body.txt", "x", "a/default/title.txt",
 			`{{define "x"}}{{range .z}}{{template "y"}}{{end}}{{end}}{{template "x"}}`,
+		},
+		"a/de_AT: is the same locale as a/de-at": {
+			"a/default/body.txt", "x", "a/de_AT/body.txt", "x", "a/de-at/title.txt", "x",
 		},
 		"may have at most 262144 bytes, has 262145": {"a/default/body.txt", strings.Repeat("x", 262145)},
 	} {
