@@ -207,3 +207,21 @@ func TestParseRefusesHours(t *testing.T) {
 		},
 	}.run(t)
 }
+
+// Aliases of aliases make a short file a long one. Such a file is refused before it costs much.
+func TestParseBoundsWhatAliasesRepeat(t *testing.T) {
+	t.Parallel()
+	days := "[" + strings.Repeat("mon,\n      ", 366) + "]"
+	text := []string{
+		"windows:", `  night: {closed: [&r {days: ` + days + `, from: "22:00", to: "08:00"}]}`,
+		"  w: {closed: &c [" + strings.Repeat("*r, ", 16) + "]}",
+	}
+	for i := range 100 {
+		text = append(text, fmt.Sprintf("  w%d: {closed: *c}", i))
+	}
+	_, err := policy.Parse("p", []byte(atEnd(text...)))
+	const want = "the file has more than the 262144 values that a policy may have, with all that aliases repeat"
+	if err == nil || strings.Count(err.Error(), want) != 1 {
+		t.Errorf("gives %v, want %s", err, want)
+	}
+}
