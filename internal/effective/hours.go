@@ -2,6 +2,7 @@ package effective
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
@@ -86,9 +87,13 @@ func (p *Policy) closed(plan throttle.Plan, userID string, wish *preferences.Wis
 	}
 	plan.Closed, plan.Spread = cached.hours.of(cached.policy, wish, p.zoneOf(wish), now)
 	if snoozes {
-		// A user who wants quiet until a moment means that moment: nothing is spread after it. The beginning does not
-		// matter, since it has passed.
-		plan = plan.For(userID)
+		// A user who wants quiet until a moment means that moment: nothing is spread after it, unless a closed
+		// interval goes on there, which ends as it always does. The beginning does not matter, since it has
+		// passed.
+		inside := func(i throttle.Interval) bool { return i.From <= until && until <= i.Until }
+		if !slices.ContainsFunc(plan.Closed, inside) {
+			plan = plan.For(userID)
+		}
 		plan.Closed = calendar.Union(plan.Closed, throttle.Closed{{From: 0, Until: until}})
 	}
 	return plan, cached.exemptFrom(), true

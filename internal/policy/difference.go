@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/pacer-notify/pacer/internal/calendar"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/throttle"
 	"github.com/pacer-notify/pacer/internal/timespan"
@@ -17,8 +18,8 @@ import (
 type Difference struct {
 	// Category is empty for what holds for all.
 	Category string `json:"category,omitempty"`
-	// Before and After say the same thing of the two policies; one of them is empty for a category that only the other
-	// names.
+	// Before and After say the same thing of the two policies; one of them is empty for a category or a window that
+	// only the other names.
 	Before string `json:"before,omitempty"`
 	After  string `json:"after,omitempty"`
 }
@@ -30,11 +31,7 @@ func (p *Policy) Differences(after *Policy) []Difference {
 	if before, after := p.common(), after.common(); before != after {
 		all = append(all, Difference{Before: before, After: after})
 	}
-	if b, a := p.QuietHours, after.QuietHours; b != nil && a != nil && !reflect.DeepEqual(b.Hours, a.Hours) {
-		all = append(all, Difference{
-			Before: "the hours of window " + b.Window, After: "other hours of window " + a.Window,
-		})
-	}
+	all = append(all, p.windowDifferences(after)...)
 	names := maps.Clone(p.Categories)
 	maps.Copy(names, after.Categories)
 	for _, name := range slices.Sorted(maps.Keys(names)) {
@@ -45,11 +42,37 @@ func (p *Policy) Differences(after *Policy) []Difference {
 	return all
 }
 
+// windowDifferences reports how the windows differ, by name. Each of them may be some user's own quiet hours.
+func (p *Policy) windowDifferences(after *Policy) []Difference {
+	var all []Difference
+	names := map[string]calendar.Window{}
+	maps.Copy(names, p.Windows)
+	maps.Copy(names, after.Windows)
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		b, had := p.Windows[name]
+		a, has := after.Windows[name]
+		switch {
+		case !has:
+			all = append(all, Difference{Before: "window " + name})
+		case !had:
+			all = append(all, Difference{After: "window " + name})
+		case !reflect.DeepEqual(b, a):
+			all = append(all, Difference{
+				Before: "the hours of window " + name, After: "other hours of window " + name,
+			})
+		}
+	}
+	return all
+}
+
 // common says what holds for all categories.
 func (p *Policy) common() string {
 	said := []string{"time zone " + p.TimeZone}
 	if q := p.QuietHours; q != nil {
 		said = append(said, "quiet hours in window "+q.Window+", spread "+timespan.Text(q.Spread))
+		if q.Required {
+			said = append(said, "beside users' own")
+		}
 		if q.ExemptFrom != 0 {
 			said = append(said, "exempt from "+q.ExemptFrom.String())
 		}

@@ -49,3 +49,52 @@ func TestADifferenceTellsWhatAChangedRuleSays(t *testing.T) {
 		})
 	}
 }
+
+// Whatever is changed of the quiet hours and windows is told, also of a window that only users' own hours name.
+func TestADifferenceTellsOfQuietHours(t *testing.T) {
+	t.Parallel()
+	const hours = "time zone UTC, quiet hours in window night, spread 10m, exempt from critical"
+	before := atEnd(`windows:`, `  night: {closed: [{from: "22:00", to: "08:00"}]}`,
+		`  lunch: {closed: [{from: "12:00", to: "13:00"}]}`, `quiet_hours: {window: night}`)
+	for name, change := range map[string]struct {
+		old, replacement string
+		want             policy.Difference
+	}{
+		"required": {
+			"window: night}", "window: night, required: true}",
+			policy.Difference{Before: hours, After: strings.Replace(hours, "10m", "10m, beside users' own", 1)},
+		},
+		"the hours": {
+			"08:00", "07:00",
+			policy.Difference{Before: "the hours of window night", After: "other hours of window night"},
+		},
+		"the hours of another window": {
+			"13:00", "14:00",
+			policy.Difference{Before: "the hours of window lunch", After: "other hours of window lunch"},
+		},
+		"a window less": {
+			`  lunch: {closed: [{from: "12:00", to: "13:00"}]}` + "\n", "",
+			policy.Difference{Before: "window lunch"},
+		},
+		"a window more": {
+			"windows:", "windows:\n" + `  break: {open: [{from: "12:00", to: "13:00"}]}`,
+			policy.Difference{After: "window break"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			old, err := policy.Parse("before", []byte(before))
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := strings.Replace(before, change.old, change.replacement, 1)
+			other, err := policy.Parse("after", []byte(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff([]policy.Difference{change.want}, old.Differences(other)); diff != "" {
+				t.Errorf("differences (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

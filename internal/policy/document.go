@@ -23,6 +23,8 @@ type document struct {
 	file     string
 	channels []string // those that the file may name; nil for any
 	anchors  map[string]ast.Node
+	values   int  // how many nodes were read, each as often as it was
+	full     bool // more than there may be
 	faults   []*Fault
 	// warnings are what is no fault; caps are the limits of the user cap, with their places.
 	warnings []*Fault
@@ -162,10 +164,18 @@ func (f anchorFinder) Visit(node ast.Node) ast.Visitor {
 	return f
 }
 
-// follow resolves anchors and aliases. For an alias of nothing it returns nil and notes the fault.
+// follow resolves anchors and aliases. For an alias of nothing, and for each value beyond those that a policy may
+// have, it returns nil and notes the fault. Every element of a list and every value of a mapping comes here: a few
+// aliases of aliases make a short file a very long one.
 func (d *document) follow(path string, node ast.Node) ast.Node {
 	// No chain of aliases is longer than there are anchors, unless it is a loop.
 	for range 2*len(d.anchors) + 2 {
+		if d.values++; d.values > MaxValues {
+			d.add(node, "", "the file has more than the %d values that a policy may have, "+
+				"with all that aliases repeat", MaxValues)
+			d.full = true
+			return nil
+		}
 		switch n := node.(type) {
 		case *ast.AnchorNode:
 			node = n.Value
@@ -327,6 +337,9 @@ func (d *document) add(at ast.Node, path, format string, args ...any) {
 }
 
 func (d *document) addAt(line, column int, format string, args ...any) {
+	if d.full {
+		return // it may only come of the values that were not read
+	}
 	d.faults = append(d.faults, &Fault{
 		File: d.file, Line: max(line, 1), Column: max(column, 1), Message: fmt.Sprintf(format, args...),
 	})

@@ -39,6 +39,8 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(hoursText))
 	f.Add([]byte(limitsText))
 	f.Add([]byte("version: 1\ncategories: {default: &a {limits: [*a]}}\n"))
+	f.Add([]byte("version: 1\ncategories: {default: {}}\n" +
+		"windows: {night: {closed: [{days: &a [*a], from: \"22:00\", to: \"08:00\"}]}}\n"))
 	f.Add([]byte("? [a]\n: b\n<<: *x\n!!int 3: |\n  text\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		p, err := policy.Parse("p", data)

@@ -172,16 +172,26 @@ func (d *document) readRange(path string, node ast.Node) calendar.Range {
 
 // readDays reads mon-fri, or a list of such.
 func (d *document) readDays(path string, node ast.Node) calendar.Days {
-	if text, ok := scalar(node); ok {
-		days, err := calendar.ParseDays(text)
-		if err != nil {
-			d.add(node, path, "%v", err)
-		}
-		return days
+	if _, ok := scalar(node); ok {
+		return d.readWeekdays(path, node)
 	}
 	var days calendar.Days
-	for _, some := range readList(d, path, node, "weekdays such as mon-fri, or [sat, sun]", d.readDays) {
+	for _, some := range readList(d, path, node, "weekdays such as mon-fri, or [sat, sun]", d.readWeekdays) {
 		days |= some
+	}
+	return days
+}
+
+// readWeekdays reads mon-fri. It takes no list: through an alias, a list may lie in itself.
+func (d *document) readWeekdays(path string, node ast.Node) calendar.Days {
+	text, ok := scalar(node)
+	if !ok {
+		d.add(node, path, "must be weekdays such as mon-fri")
+		return 0
+	}
+	days, err := calendar.ParseDays(text)
+	if err != nil {
+		d.add(node, path, "%v", err)
 	}
 	return days
 }

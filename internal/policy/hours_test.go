@@ -179,6 +179,14 @@ func TestParseRefusesHours(t *testing.T) {
 			text: window(`{closed: [{days: mon-fry, from: "22:00", to: "08:00"}]}`),
 			want: `3:35: windows.night.closed[0].days: "fry" is not a weekday: use mon, tue, wed, thu, fri, sat or sun`,
 		},
+		"days inside themselves": {
+			text: window(`{closed: [{days: &a [mon, *a], from: "22:00", to: "08:00"}]}`),
+			want: `3:38: windows.night.closed[0].days[1]: must be weekdays such as mon-fri`,
+		},
+		"days nested in days": {
+			text: window(`{closed: [{days: [mon, [tue]], from: "22:00", to: "08:00"}]}`),
+			want: `3:41: windows.night.closed[0].days[1]: must be weekdays such as mon-fri`,
+		},
 		"more ranges than may be": {
 			text: window("{closed: [" + strings.Repeat(`{from: "08:00", to: "09:00"},`, 17) + "]}"),
 			want: `3:18: windows.night: has 17 ranges, may have at most 16`,
@@ -198,4 +206,22 @@ func TestParseRefusesHours(t *testing.T) {
 			want: `3:33: categories.default.quiet_hours.then: must be hold, drop, passive or off, is "wait"`,
 		},
 	}.run(t)
+}
+
+// Aliases of aliases make a short file a long one. Such a file is refused before it costs much.
+func TestParseBoundsWhatAliasesRepeat(t *testing.T) {
+	t.Parallel()
+	days := "[" + strings.Repeat("mon,\n      ", 366) + "]"
+	text := []string{
+		"windows:", `  night: {closed: [&r {days: ` + days + `, from: "22:00", to: "08:00"}]}`,
+		"  w: {closed: &c [" + strings.Repeat("*r, ", 16) + "]}",
+	}
+	for i := range 100 {
+		text = append(text, fmt.Sprintf("  w%d: {closed: *c}", i))
+	}
+	_, err := policy.Parse("p", []byte(atEnd(text...)))
+	const want = "the file has more than the 262144 values that a policy may have, with all that aliases repeat"
+	if err == nil || strings.Count(err.Error(), want) != 1 {
+		t.Errorf("gives %v, want %s", err, want)
+	}
 }

@@ -50,12 +50,14 @@ func ParseOwnHours(text []byte) (*OwnHours, error) {
 	if !ranges {
 		return own, nil
 	}
-	var line bytes.Buffer
-	if err := json.Compact(&line, text); err != nil {
+	// Each element has a line, since a year of dates would be longer than a line of a policy may be.
+	var lines bytes.Buffer
+	if err := json.Indent(&lines, text, "    ", ""); err != nil {
 		return nil, errors.New(ownHoursForm)
 	}
 	// JSON is YAML, so the policy's parser finds every fault.
-	whole, err := Parse("", fmt.Appendf(nil, "version: 1\ncategories: {default: {}}\nwindows:\n  own: %s\n", line.Bytes()))
+	whole, err := Parse("", fmt.Appendf(nil, "version: 1\ncategories: {default: {}}\nwindows:\n  own: %s\n",
+		lines.Bytes()))
 	if err != nil {
 		if first, ok := errors.AsType[*Fault](err); ok {
 			message := strings.ReplaceAll(first.Message, "windows.own.", "")

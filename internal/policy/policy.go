@@ -27,6 +27,8 @@ const BuiltIn = "built-in"
 const (
 	// MaxFileBytes is how long a policy file may be.
 	MaxFileBytes = 1 << 20
+	// MaxValues is how many values it may have, with all that aliases repeat.
+	MaxValues = 1 << 18
 	// MaxLimits is how many limits one list may hold.
 	MaxLimits = 32
 	// MaxCategoryNameBytes is how long a category's name may be.

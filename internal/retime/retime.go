@@ -6,7 +6,7 @@
 // pass over the users begins when every worker has the same policy, and has ended its rounds under the one before:
 //
 //	a process reads another policy
-//	  → its rounds under the one before end; it notes whether the pass for the new one has begun without it
+//	  → its rounds under the one before end; it notes the latest pass, since that has begun without it
 //	  → it reports that it is ready (package presence)
 //	every worker is ready for the same version, or one has waited for 15 s
 //	  → the first to see it begins a pass; each worker takes a partition, wakes its users, takes the next
@@ -19,9 +19,9 @@ package retime
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"strconv"
 	"sync"
@@ -80,10 +80,10 @@ type Service struct {
 
 	// Of Run alone:
 
-	fresh time.Time     // when the policy in force was read, as long as no pass has been begun for it; else zero
-	late  bool          // the pass for it may have begun before this process had it
-	over  time.Duration // over how long at least those go on whom the pass for it lets go
-	held  int           // how many they are at most; 0 for anybody
+	fresh  time.Time     // when the policy in force was read, as long as no pass has been begun for it; else zero
+	passed int           // the latest pass that may have begun before this process had it
+	over   time.Duration // over how long at least those go on whom the pass for it lets go
+	held   int           // how many they are at most; 0 for anybody
 }
 
 // New makes a Service.
@@ -99,6 +99,11 @@ func (s *Service) Changed(c effective.Change) {
 	s.mu.Lock()
 	s.changes = append(s.changes, c)
 	s.mu.Unlock()
+	s.kick()
+}
+
+// kick has Run look at once.
+func (s *Service) kick() {
 	select {
 	case s.kicked <- struct{}{}:
 	default:
@@ -173,8 +178,9 @@ func (s *Service) report(ctx context.Context, version string) {
 	}
 }
 
-// take makes a change this process's own: its rounds under the policy before have ended, and it knows whether the pass
-// has begun without it, before the others hear of it.
+// take makes a change this process's own: its rounds under the policy before have ended, and it knows which passes
+// have begun without it, before the others hear of it. None of those counts as the pass for it, even if
+// renameVersion gives it the version.
 func (s *Service) take(ctx context.Context, c effective.Change) {
 	s.cfg.Agendas.AwaitRounds()
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
@@ -185,9 +191,25 @@ func (s *Service) take(ctx context.Context, c effective.Change) {
 		return
 	}
 	known, err := Read(ctx, s.cfg.Client)
-	s.late = err != nil || known.Version == c.After
-	s.fresh, s.over, s.held = s.cfg.Now(), c.Over, c.Held
+	s.spread(c, err != nil || known.pass <= s.passed || known.UnderWay() && known.rate < Rate)
+	if s.passed = known.pass; err != nil {
+		s.passed = math.MaxInt // any may have begun
+	}
+	s.fresh = s.cfg.Now()
 	s.report(ctx, c.After)
+}
+
+// spread notes over how long those go on whom a change lets go. While those still wait whom the change before let
+// go, they keep their time, and are as many besides.
+func (s *Service) spread(c effective.Change, waiting bool) {
+	switch {
+	case !waiting || s.over == 0:
+		s.over, s.held = c.Over, c.Held
+	case c.Over > 0 && (s.held == 0 || c.Held == 0):
+		s.over, s.held = max(s.over, c.Over), 0
+	case c.Over > 0:
+		s.over, s.held = max(s.over, c.Over), s.held+c.Held
+	}
 }
 
 // look takes part in a pass that is under way, or begins one that is needed. It returns how long until the next look.
@@ -199,7 +221,7 @@ func (s *Service) look(ctx context.Context) (wait time.Duration, err error) {
 		return later, err
 	}
 	version := s.Ready()
-	if known.Version == version && known.Everywhere && !s.late {
+	if known.Version == version && known.Everywhere && known.pass > s.passed {
 		s.fresh = time.Time{}
 		return s.takePart(ctx, &known)
 	}
@@ -208,10 +230,10 @@ func (s *Service) look(ctx context.Context) (wait time.Duration, err error) {
 	case err != nil:
 		return later, err
 	case same:
-		s.late = false
+		s.passed = known.pass
 		return 0, s.begin(asking, &known, pass{workers: workers, everywhere: true})
 	case !s.fresh.IsZero() && s.cfg.Now().Sub(s.fresh) >= patience:
-		s.fresh, s.late = time.Time{}, false
+		s.fresh, s.passed = time.Time{}, known.pass
 		return 0, s.begin(asking, &known, pass{workers: workers})
 	case known.Version == version:
 		return s.takePart(ctx, &known)
@@ -278,93 +300,6 @@ func rate(users, workers int, over time.Duration, held int) int {
 		return Rate
 	}
 	return min(Rate, max(1, int(float64(users)/over.Seconds())/max(1, workers)))
-}
-
-// takePart wakes the users of partitions of a pass that nobody else works on.
-func (s *Service) takePart(ctx context.Context, known *Progress) (wait time.Duration, err error) {
-	if !known.UnderWay() {
-		return later, nil
-	}
-	for ctx.Err() == nil && len(s.kicked) == 0 {
-		partition, err := claimPartition.Run(ctx, s.cfg.Client, []string{key}, known.pass, s.cfg.Process,
-			lease.Microseconds()).Int()
-		if err != nil {
-			return later, fmt.Errorf("claim a partition to reschedule: %w", err)
-		}
-		if partition < 0 {
-			return soon, nil
-		}
-		if err := s.wakeAll(ctx, known, partition); err != nil {
-			return later, err
-		}
-	}
-	return 0, nil
-}
-
-// errOver ends the way over the users of a partition that is not this process's any more.
-var errOver = errors.New("another pass has begun")
-
-// wakeAll wakes the users of a partition, a page at a time.
-func (s *Service) wakeAll(ctx context.Context, known *Progress, partition int) error {
-	err := s.cfg.Agendas.EachUser(ctx, partition, func(users []string) error {
-		for some := range slices.Chunk(users, page) {
-			if err := s.cfg.Agendas.Wake(ctx, partition, some...); err != nil {
-				return err
-			}
-			if err := s.note(ctx, known, partition, len(some), false); err != nil {
-				return err
-			}
-			if err := s.pace(ctx, known, partition, len(some)); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err == nil {
-		err = s.note(ctx, known, partition, 0, true)
-	}
-	if errors.Is(err, errOver) {
-		return nil
-	}
-	return err
-}
-
-// note notes progress; errOver when the partition is another's.
-func (s *Service) note(ctx context.Context, known *Progress, partition, users int, last bool) error {
-	ours, err := notePage.Run(ctx, s.cfg.Client, []string{key}, known.pass, s.cfg.Process, lease.Microseconds(),
-		partition, users, flag(last)).Int()
-	if err != nil {
-		return fmt.Errorf("note which users of partition %d are rescheduled: %w", partition, err)
-	}
-	if ours == 0 {
-		return errOver
-	}
-	return nil
-}
-
-// pace waits as long as the rate says, and then for the partition to have room, but not for long: its queue may be
-// paused.
-func (s *Service) pace(ctx context.Context, known *Progress, partition, users int) error {
-	wait := time.Duration(users) * time.Second / time.Duration(max(1, known.rate))
-	for until := time.Now().Add(crowdedPatience); ; wait = page * time.Second / Rate {
-		for wait > 0 { // a slow pace must not lose the partition
-			some := min(wait, lease/3)
-			select {
-			case <-time.After(some):
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-			if wait -= some; wait > 0 {
-				if err := s.note(ctx, known, partition, 0, false); err != nil {
-					return err
-				}
-			}
-		}
-		pending, err := s.cfg.Agendas.Pending(ctx, partition)
-		if err != nil || pending <= crowded || time.Now().After(until) {
-			return err
-		}
-	}
 }
 
 // flag writes a truth value for a script.

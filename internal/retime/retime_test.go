@@ -26,11 +26,12 @@ const (
 	partitions  = 4
 	old, newest = "0000000000000001", "0000000000000002"
 	brief       = "0000000000000003"
+	alike       = "0000000000000004" // another text than old, with the same limits
 )
 
 // limits are the rules by the version of the policy.
 var limits = map[string][]throttle.Rule{
-	old: {{Max: 1, Per: time.Hour}}, newest: {{Max: 4, Per: time.Hour}},
+	old: {{Max: 1, Per: time.Hour}}, alike: {{Max: 1, Per: time.Hour}}, newest: {{Max: 4, Per: time.Hour}},
 	brief: {{Max: 1, Per: 2 * time.Second}, {Max: 9, Per: time.Hour}},
 }
 

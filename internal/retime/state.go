@@ -90,7 +90,8 @@ if redis.call('HGET', KEYS[1], 'version') ~= ARGV[1] then return 0 end
 redis.call('HSET', KEYS[1], 'version', ARGV[2])
 return 1`)
 
-// claimPartition gives a process a partition of a pass that nobody works on: nobody began it, or whoever did died.
+// claimPartition gives a process a partition of a pass that nobody works on: nobody began it, or whoever did died,
+// or the process itself left it. It works on one at a time.
 //
 // KEYS[1] the hash; ARGV[1] pass; ARGV[2] process; ARGV[3] for how long in µs
 // Result  the partition; -1 when there is none.
@@ -100,8 +101,8 @@ local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 for i = 0, tonumber(redis.call('HGET', KEYS[1], 'partitions')) - 1 do
   local claim = redis.call('HGET', KEYS[1], 'c' .. i)
-  local till = claim and string.match(claim, ' (%d+)$')
-  if not claim or till and tonumber(till) < now then
+  local holder, till = string.match(claim or '', '^(.*) (%d+)$')
+  if not claim or holder == ARGV[2] or till and tonumber(till) < now then
     redis.call('HSET', KEYS[1], 'c' .. i, ARGV[2] .. ' ' .. string.format('%d', now + ARGV[3]), 'd' .. i, '0')
     return i
   end

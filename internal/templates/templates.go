@@ -20,14 +20,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	htmltemplate "html/template"
 	"io"
 	"io/fs"
 	"maps"
 	"path"
 	"slices"
 	"strings"
-	texttemplate "text/template"
 
 	"github.com/pacer-notify/pacer/internal/nearest"
 )
@@ -93,7 +91,7 @@ func loadLocales(folder fs.FS, name string) (locales, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read template %s: %w", name, err)
 	}
-	found := locales{}
+	found, folders := locales{}, map[string]string{}
 	var faults []error
 	for _, entry := range entries {
 		if !entry.IsDir() {
@@ -103,7 +101,12 @@ func loadLocales(folder fs.FS, name string) (locales, error) {
 		}
 		of, err := loadParts(folder, path.Join(name, entry.Name()))
 		faults = append(faults, err)
-		found[strings.ToLower(entry.Name())] = of
+		tag := tagOf(entry.Name())
+		if other, taken := folders[tag]; taken {
+			faults = append(faults, fmt.Errorf("%s/%s: is the same locale as %s/%s", name, entry.Name(), name,
+				other))
+		}
+		found[tag], folders[tag] = of, entry.Name()
 	}
 	switch {
 	case errors.Join(faults...) != nil:
@@ -136,9 +139,9 @@ func loadParts(folder fs.FS, at string) (parts, error) {
 		text := strings.TrimRight(string(source), "\r\n") // editors end a file with a line break
 		switch entry.Name() {
 		case titlePart, bodyPart:
-			found[entry.Name()], err = texttemplate.New(file).Option("missingkey=error").Parse(text)
+			found[entry.Name()], err = parseText(file, text)
 		case htmlPart:
-			found[entry.Name()], err = htmltemplate.New(file).Option("missingkey=error").Parse(text)
+			found[entry.Name()], err = parseHTML(file, text)
 		default:
 			err = fmt.Errorf("%s: is no part of a template; title.txt, body.txt and body.html are", file)
 		}
@@ -201,9 +204,12 @@ func (s *Set) Render(name, locale string, data json.RawMessage) (Content, error)
 	return content, nil
 }
 
+// tagOf is the one way to write a locale: de_AT and de-at are the same.
+func tagOf(locale string) string { return strings.ToLower(strings.ReplaceAll(locale, "_", "-")) }
+
 // part finds a part in the nearest locale that has it; nil when none has.
 func (l locales) part(name, locale string) executor {
-	for tag := strings.ToLower(strings.ReplaceAll(locale, "_", "-")); tag != ""; {
+	for tag := tagOf(locale); tag != ""; {
 		if found := l[tag][name]; found != nil {
 			return found
 		}

@@ -32,7 +32,7 @@ func load(t *testing.T, files ...string) *templates.Set {
 func TestTheNearestLocaleIsUsed(t *testing.T) {
 	t.Parallel()
 	set := load(t, "hi/default/body.txt", "hello {{.name}}\n", "hi/de/body.txt", "hallo {{.name}}",
-		"hi/de-AT/body.txt", "servus {{.name}}", "hi/pt-BR/body.txt", "olá", "other/default/body.txt", "x",
+		"hi/de-AT/body.txt", "servus {{.name}}", "hi/pt_BR/body.txt", "olá", "other/default/body.txt", "x",
 		"README.md",
 		"not a template")
 	for locale, want := range map[string]string{
@@ -128,14 +128,42 @@ func TestDataThatDoesNotFitIsRefused(t *testing.T) {
 	}
 }
 
+// What only some data can fill in is no fault of the template.
+func TestTemplatesThatNeedDataAreTaken(t *testing.T) {
+	t.Parallel()
+	load(t, "a/default/title.txt", "", "a/default/body.txt",
+		`{{define "x"}}{{.z.y}}{{end}}{{if .x}}{{template "x" .}}{{end}}`,
+		"a/default/body.html", `<b>{{len .x}}{{index .x 1}}{{block "y" .}}{{.z.y}}{{end}}</b>`,
+		"a/de/body.html", "")
+}
+
 func TestFoldersThatAreNoTemplatesAreRefused(t *testing.T) {
 	t.Parallel()
 	for want, files := range map[string][]string{
-		"a/default/body.txt:1: unclosed action":     {"a/default/body.txt", "{{.x"},
-		"a/default: has no body.txt":                {"a/de/body.txt", "x", "a/default/title.txt", "x"},
-		"a: has no folder default":                  {"a/de/body.txt", "x"},
-		"a/default/body.md: is no part":             {"a/default/body.md", "x"},
-		"a/body.txt: must be a folder":              {"a/body.txt", "x"},
+		"a/default/body.txt:1: unclosed action": {"a/default/body.txt", "{{.x"},
+		"a/default: has no body.txt":            {"a/de/body.txt", "x", "a/default/title.txt", "x"},
+		"a: has no folder default":              {"a/de/body.txt", "x"},
+		"a/default/body.md: is no part":         {"a/default/body.md", "x"},
+		"a/body.txt: must be a folder":          {"a/body.txt", "x"},
+		"a/default/body.html: ends in a non-text context": {
+			"a/default/body.txt", "x", "a/default/body.html", `<a href="{{.y}}`,
+		},
+		"a/de/body.html:1:18: {{if}} branches end in different contexts": {
+			"a/default/body.txt", "x", "a/de/body.html", `<b>{{.x}}</b>{{if .y}}<a href="{{end}}">`,
+		},
+		`a/default/body.html:1:17: no such template "x"`: {
+			"a/default/body.txt", "x", "a/default/body.html", `{{.y}}{{template "x"}}`,
+		},
+		`a/default/body.txt: uses the template "x", which it does not define`: {
+			"a/default/body.txt", `{{.y}}{{with .z}}{{else}}{{template "x"}}{{end}}`,
+		},
+		`a/default/title.txt: uses the template "y", which it does not define`: {
+			"a/default/body.txt", "x", "a/default/title.txt",
+			`{{define "x"}}{{range .z}}{{template "y"}}{{end}}{{end}}{{template "x"}}`,
+		},
+		"a/de_AT: is the same locale as a/de-at": {
+			"a/default/body.txt", "x", "a/de_AT/body.txt", "x", "a/de-at/title.txt", "x",
+		},
 		"may have at most 262144 bytes, has 262145": {"a/default/body.txt", strings.Repeat("x", 262145)},
 	} {
 		t.Run(want, func(t *testing.T) {
