@@ -251,7 +251,7 @@ func TestCallingAgainAfterALostResponseMakesNoDuplicates(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			const n = 25_000 // three requests
 			f := &forgetful{accepted: map[string]int{}, lostFrom: 2}
-			c := newClientOver(t, f)
+			c := newClientOver(t, f, 0)
 			notifications := make([]client.Notification, n)
 			for i := range notifications {
 				notifications[i] = client.Notification{UserID: "ada", Title: strconv.Itoa(i)}
@@ -283,7 +283,7 @@ func TestCallingAgainAfterALostResponseMakesNoDuplicates(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
 			f := &forgetful{accepted: map[string]int{}, lostFrom: 1}
-			c, n := newClientOver(t, f), client.Notification{UserID: "ada"}
+			c, n := newClientOver(t, f, 0), client.Notification{UserID: "ada"}
 			if err := n.Identify(); err != nil {
 				t.Fatal(err)
 			}
@@ -299,9 +299,10 @@ func TestCallingAgainAfterALostResponseMakesNoDuplicates(t *testing.T) {
 	})
 }
 
-func newClientOver(t *testing.T, over http.RoundTripper) *client.Client {
+// newClientOver makes a client with so many attempts, 0 for the default.
+func newClientOver(t *testing.T, over http.RoundTripper, attempts int) *client.Client {
 	t.Helper()
-	c, err := client.New(client.Config{HTTPClient: &http.Client{Transport: over}})
+	c, err := client.New(client.Config{HTTPClient: &http.Client{Transport: over}, Attempts: attempts})
 	if err != nil {
 		t.Fatal(err)
 	}
