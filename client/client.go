@@ -110,10 +110,29 @@ func (c *Client) Get(ctx context.Context, id string) (*View, error) {
 // Cancel cancels a waiting notification. An [*Error] with status 409 says that it is being delivered or has ended.
 func (c *Client) Cancel(ctx context.Context, id string) (*View, error) {
 	var view View
-	if err := c.call(ctx, http.MethodDelete, "/v1/notifications/"+url.PathEscape(id), nil, &view); err != nil {
+	before := &tries{}
+	err := c.callCounting(ctx, before, http.MethodDelete, "/v1/notifications/"+url.PathEscape(id), nil, &view)
+	refused, ok := errors.AsType[*Error](err)
+	if ok && refused.Status == http.StatusConflict && before.counted > 0 {
+		return c.cancelledBefore(ctx, id, err)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("cancel notification %s: %w", id, err)
 	}
 	return &view, nil
+}
+
+// cancelledBefore returns a notification that was too late to cancel at a later try, if it is cancelled: an earlier try
+// did it, and its response was lost.
+func (c *Client) cancelledBefore(ctx context.Context, id string, tooLate error) (*View, error) {
+	view, err := c.Get(ctx, id)
+	switch {
+	case err != nil: // it may be cancelled, so it is not called too late
+		return nil, fmt.Errorf("cancel notification %s: %w", id, err)
+	case view.Status != "cancelled":
+		return nil, fmt.Errorf("cancel notification %s: %w", id, tooLate)
+	}
+	return view, nil
 }
 
 // Throttle reports where a user stands with the limits of a category. It changes nothing.
@@ -128,6 +147,11 @@ func (c *Client) Throttle(ctx context.Context, userID, category string) (*Window
 
 // call makes a request until it is accepted, refused, or tried often enough. It decodes the response into result.
 func (c *Client) call(ctx context.Context, method, path string, body, result any) error {
+	return c.callCounting(ctx, &tries{}, method, path, body, result)
+}
+
+// callCounting is call, and counts the tries that failed before the last.
+func (c *Client) callCounting(ctx context.Context, t *tries, method, path string, body, result any) error {
 	var encoded []byte
 	if body != nil {
 		var err error
@@ -135,12 +159,12 @@ func (c *Client) call(ctx context.Context, method, path string, body, result any
 			return fmt.Errorf("encode the request: %w", err)
 		}
 	}
-	for t := (tries{}); ; {
+	for {
 		wait, err := c.try(ctx, method, path, encoded, result)
 		if err == nil || wait < 0 {
 			return err
 		}
-		wait, again := c.next(&t, wait, err)
+		wait, again := c.next(t, wait, err)
 		if !again {
 			return err
 		}
