@@ -13,7 +13,7 @@ import (
 // The bounds of one request of [Client.EnqueueMany], as the API has them.
 const (
 	maxItems = 10_000
-	maxBytes = 16 << 20
+	maxBytes = 16<<20 - 1 // earlier servers refuse a body of exactly 16 MiB
 	// maxWaits is how many items may have a MaxWait: of each, the API has to know when it would go.
 	maxWaits = 1000
 )
@@ -118,6 +118,9 @@ func batchOf(notifications []Notification) *batch {
 	b, size, waits := &batch{}, len("[]"), 0
 	for i := range notifications {
 		body, err := encode(notifications[i])
+		if alone := len("[]") + len(body); err == nil && alone > maxBytes {
+			err = fmt.Errorf("it takes a request of %d bytes, and one may have %d", alone, maxBytes)
+		}
 		if err != nil {
 			b.refuse(err)
 			continue
