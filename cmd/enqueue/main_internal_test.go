@@ -50,8 +50,18 @@ func TestWrongUsage(t *testing.T) {
 		"Override":     {args: []string{"--user", "ada", "--channel", "fcm", "--override", "{"}, says: "--override"},
 		"WhoseFormat":  {args: []string{"--user", "ada", "--override", "{}"}, says: "--channel"},
 		"Locale":       {args: []string{"--user", "ada", "--locale", "de"}, says: "--template"},
-		"UnknownFlag":  {args: []string{"--colour"}, says: "--colour"},
-		"Unreachable":  {args: []string{"--user", "ada", "--redis-url", "nothing"}, says: "--redis-url"},
+		"UserNotUTF8":  {args: []string{"--user", "M\xfcller"}, says: "--user must be valid UTF-8"},
+		"KeyNotUTF8":   {args: []string{"-f", os.DevNull, "--idempotency-key", "\xfc"}, says: "--idempotency-key must be"},
+		"DataNotUTF8":  {args: []string{"--user", "ada", "--data", "{\"a\":\"\xfc\"}"}, says: "--data must be"},
+		"ToNotUTF8":    {args: []string{"--user", "ada", "--to", "\xfc"}, says: "--to must be"},
+		"LocaleNotUTF8": {
+			args: []string{"--user", "ada", "--template", "a", "--locale", "\xfc"}, says: "--locale must be",
+		},
+		"OverrideNotUTF8": {
+			args: []string{"--user", "ada", "--channel", "f\xfc", "--override", "{}"}, says: "--channel must be",
+		},
+		"UnknownFlag": {args: []string{"--colour"}, says: "--colour"},
+		"Unreachable": {args: []string{"--user", "ada", "--redis-url", "nothing"}, says: "--redis-url"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
