@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/pacer-notify/pacer/test/redistest"
@@ -252,6 +253,25 @@ func TestToken(t *testing.T) {
 	code, _, errs = ask(t, "", "--user", "ada", "--server", server.URL)
 	if code != exitUsage || !strings.Contains(errs, "PACER_TOKEN") {
 		t.Errorf("without it: code %d, said %q", code, errs)
+	}
+}
+
+// A request that the API has not read in time, or that something between has not, is sent again.
+func TestATimeOutOfTheServerIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	var calls atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if calls.Add(1) == 1 {
+			w.WriteHeader(http.StatusRequestTimeout)
+			_, _ = io.WriteString(w, `{"title":"Request Timeout","detail":"request body read timeout"}`)
+			return
+		}
+		_, _ = io.WriteString(w, `{"accepted":1,"rejected":0,"results":[{"index":0,"id":"n1"}]}`)
+	}))
+	t.Cleanup(server.Close)
+	code, out, errs := ask(t, "", "--user", "ada", "--server", server.URL)
+	if code != exitAccepted || out != "n1\n" || calls.Load() != 2 {
+		t.Errorf("code %d after %d calls, said %q, %q", code, calls.Load(), out, errs)
 	}
 }
 

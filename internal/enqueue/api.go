@@ -27,9 +27,9 @@ type API struct {
 	Token string
 	// Client makes the requests.
 	Client *http.Client
-	// Patience is how long a request is repeated while the API can't be reached or says that it is busy. Defaults to 10
-	// s. There is none for an address where nothing listens before the first response: it is wrong, or nothing was
-	// started.
+	// Patience is how long a request is repeated while the API can't be reached, says that it is busy, or has not read
+	// the request in time. Defaults to 10 s. There is none for an address where nothing listens before the first
+	// response: it is wrong, or nothing was started.
 	Patience time.Duration
 
 	responded atomic.Bool
@@ -235,7 +235,8 @@ func (a *API) postOnce(ctx context.Context, path, contentType string, body []byt
 		return reply, nil
 	case response.StatusCode == http.StatusTooManyRequests && retryAfter(response) > 0:
 		return nil, backoff.Permanent(&limitedError{a.URL, why(response, reply).Detail, retryAfter(response)})
-	case response.StatusCode == http.StatusTooManyRequests, response.StatusCode >= http.StatusInternalServerError:
+	case response.StatusCode == http.StatusTooManyRequests, response.StatusCode == http.StatusRequestTimeout,
+		response.StatusCode >= http.StatusInternalServerError:
 		return nil, &UnreachableError{a.URL, errors.New(response.Status)}
 	}
 	p := why(response, reply)
