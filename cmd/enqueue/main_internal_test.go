@@ -275,6 +275,24 @@ func TestATimeOutOfTheServerIsTriedAgain(t *testing.T) {
 	}
 }
 
+// A response that does not account for what was sent is no API's: nothing says that it was accepted.
+func TestAResponseForOtherThanWasSentIsNotPacers(t *testing.T) {
+	t.Parallel()
+	for _, reply := range []string{`{}`, `{"status":"ok"}`, `{"accepted":2}`, `{"accepted":1,"rejected":1}`, "<html>"} {
+		t.Run(reply, func(t *testing.T) {
+			t.Parallel()
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				_, _ = io.WriteString(w, reply) // the client reads it
+			}))
+			t.Cleanup(server.Close)
+			code, out, errs := ask(t, "", "--user", "ada", "--server", server.URL)
+			if code != exitUsage || out != "" || !strings.Contains(errs, "its response is not pacer's") {
+				t.Errorf("code %d, said %q, %q", code, out, errs)
+			}
+		})
+	}
+}
+
 func TestNothingReachable(t *testing.T) {
 	t.Parallel()
 	code, out, errs := ask(t, "", "--user", "ada", "--server", "http://127.0.0.1:1")
