@@ -2,6 +2,7 @@ package enqueue
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -114,15 +115,18 @@ const (
 // their promises. A batch in which some are just being accepted is sent again: it may be this batch itself, whose first
 // response was lost.
 func (a *API) Bulk(ctx context.Context, lines []byte, all, promise bool) (Response, error) {
-	fresh, until := 0, time.Now().Add(busyPatience)
-	for {
+	var until time.Time
+	for fresh := 0; ; {
 		response, err := a.bulkOnce(ctx, lines, all, promise)
 		if err != nil {
 			return Response{}, err
 		}
 		fresh += response.Accepted - response.Repeated
 		response.Repeated = response.Accepted - fresh
-		if !slices.ContainsFunc(response.Results, isInProgress) || time.Now().After(until) {
+		if !slices.ContainsFunc(response.Results, isInProgress) {
+			return response, nil
+		}
+		if until = cmp.Or(until, time.Now().Add(busyPatience)); time.Now().After(until) {
 			return response, nil
 		}
 		select {
