@@ -19,11 +19,17 @@ import (
 // holding is a server at which the idempotency key "held" is held by an earlier request for some time.
 type holding struct {
 	until time.Time
-	sent  [][]string // the keys of each batch
+	lose  time.Duration // how long the first request takes, whose response is lost; 0 for none
+	sent  [][]string    // the keys of each batch
 }
 
 // RoundTrip implements [http.RoundTripper].
 func (h *holding) RoundTrip(r *http.Request) (*http.Response, error) {
+	if lose := h.lose; lose > 0 {
+		h.lose = 0
+		time.Sleep(lose) // the bubble's time
+		return nil, errors.New("connection reset by peer")
+	}
 	busy, w := time.Now().Before(h.until), httptest.NewRecorder()
 	if !strings.HasSuffix(r.URL.Path, "/bulk") {
 		if busy {
@@ -57,16 +63,19 @@ func TestWhatIsBeingAcceptedIsSentAgain(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		held     time.Duration
+		lose     time.Duration
 		attempts int // 0 for the default
 		refused  bool
 	}{
-		"UntilTheKeyIsFree": {held: 10 * time.Second}, "NotForEver": {held: time.Hour, refused: true},
-		"NotWithASingleAttempt": {held: time.Second, attempts: 1, refused: true},
+		"UntilTheKeyIsFree":        {held: 10 * time.Second},
+		"AfterAResponseLostLately": {held: 29 * time.Second, lose: 20 * time.Second},
+		"NotForEver":               {held: time.Hour, refused: true},
+		"NotWithASingleAttempt":    {held: time.Second, attempts: 1, refused: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				h := &holding{until: time.Now().Add(c.held)}
+				h := &holding{until: time.Now().Add(c.held), lose: c.lose}
 				pacer := newClientOver(t, h, c.attempts)
 				_, err := pacer.Enqueue(t.Context(), client.Notification{UserID: "ada", IdempotencyKey: "held"})
 				refused, isRefused := errors.AsType[*client.Error](err)
@@ -78,7 +87,7 @@ func TestWhatIsBeingAcceptedIsSentAgain(t *testing.T) {
 		t.Run("Many"+name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				h := &holding{until: time.Now().Add(c.held)}
+				h := &holding{until: time.Now().Add(c.held), lose: c.lose}
 				results, err := newClientOver(t, h, c.attempts).EnqueueMany(t.Context(), []client.Notification{
 					{UserID: "ada", IdempotencyKey: "a"}, {UserID: "ada", IdempotencyKey: "held"},
 					{UserID: "ada", Title: "\xff"}, {UserID: "ada", IdempotencyKey: "b"},
