@@ -37,8 +37,8 @@ func (s *cancelling) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.Result(), nil
 }
 
-// When a response was lost, the next try finds a notification that can't be cancelled any more: it may have been
-// cancelled by the first. Only the notification itself tells.
+// When a response was lost, the next try finds a notification that can't be cancelled any more: it may have
+// been cancelled by the first. Only the notification itself tells.
 func TestACancelWhoseResponseWasLostIsNotTooLate(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -32,9 +32,9 @@ type Config struct {
 	Token string
 	// HTTPClient makes the requests. Defaults to one without redirects.
 	HTTPClient *http.Client
-	// Attempts is how often a call is tried in all. Defaults to 5. Unless it is 1, tries do not count that find the
-	// idempotency key held by an earlier request that is not done: the client goes on for 12 s, since that may be its
-	// own request, whose response was lost. A key is held for 10 s at most.
+	// Attempts is how often a call is tried in all. Defaults to 5. Unless it is 1, a try does not count that
+	// finds the idempotency key held by an earlier request, which is not done: that may be the client's own,
+	// whose response was lost. The client tries again for 12 s; a key is held for 10 s at most.
 	Attempts int
 	// MinBackoff and MaxBackoff bound the wait between two tries. The wait is random, below a bound that begins at
 	// MinBackoff and doubles with each try up to MaxBackoff. Default to 100 ms and 10 s. The client waits for as long
@@ -122,8 +122,8 @@ func (c *Client) Cancel(ctx context.Context, id string) (*View, error) {
 	return &view, nil
 }
 
-// cancelledBefore returns a notification that was too late to cancel at a later try, if it is cancelled: an earlier try
-// did it, and its response was lost.
+// cancelledBefore returns a notification that was too late to cancel at a later try, if it is cancelled: an
+// earlier try did it, and its response was lost.
 func (c *Client) cancelledBefore(ctx context.Context, id string, tooLate error) (*View, error) {
 	view, err := c.Get(ctx, id)
 	switch {
@@ -175,9 +175,9 @@ func (c *Client) callCounting(ctx context.Context, t *tries, method, path string
 }
 
 const (
-	// busyPatience is how long a request is sent again whose idempotency key an earlier one holds. It may be the same
-	// one, whose response was lost. If the server of the earlier one died, the key is free after 10 s. busyPause is how
-	// long to wait between two times.
+	// busyPatience is how long a request is sent again whose idempotency key an earlier one holds. It may be
+	// the same one, whose response was lost. If the server of the earlier one died, the key is free after 10 s.
+	// busyPause is how long to wait between two times.
 	busyPatience = 12 * time.Second
 	busyPause    = 500 * time.Millisecond
 )
@@ -188,8 +188,8 @@ type tries struct {
 	until   time.Time // how long what is in progress is tried again; zero before it was for the first time
 }
 
-// next says how long to wait, and at least so long, before the next try after one that ended with err, and whether
-// there is one.
+// next says how long to wait, and at least so long, before the next try after one that ended with err, and
+// whether there is one.
 func (c *Client) next(t *tries, least time.Duration, err error) (wait time.Duration, again bool) {
 	if refused, ok := errors.AsType[*Error](err); ok && refused.inProgress() && c.cfg.Attempts > 1 {
 		t.until = cmp.Or(t.until, time.Now().Add(busyPatience))

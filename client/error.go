@@ -55,8 +55,8 @@ func (e *Error) temporary() bool {
 		e.Status == http.StatusTooManyRequests || e.Status == http.StatusRequestTimeout || e.inProgress()
 }
 
-// inProgress reports whether the first request with the idempotency key is still being worked on. Earlier servers said
-// it in words only.
+// inProgress reports whether the first request with the idempotency key is still being worked on. Earlier
+// servers said it in words only.
 func (e *Error) inProgress() bool {
 	return e.Type == typeInProgress ||
 		e.Status == http.StatusConflict && e.Type == "" && strings.Contains(e.Detail, "just being accepted")

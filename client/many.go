@@ -18,14 +18,14 @@ const (
 	maxWaits = 1000
 )
 
-// EnqueueMany sends many notifications, in as few requests as the API allows, and returns one result for each, in
-// order. Refused notifications do not affect the others. A result of the type in-progress is left only where an earlier
-// request held the idempotency key all the time that the client waited: see [Config.Attempts].
+// EnqueueMany sends many notifications, in as few requests as the API allows, and returns one result for each,
+// in order. Refused notifications do not affect the others. A result of the type in-progress is left only where
+// an earlier request held the idempotency key all the time that the client waited: see [Config.Attempts].
 //
-// Before the first request it identifies the notifications in the caller's slice: those with neither an id nor an
-// idempotency key have an id afterwards. With an error, it returns the results of the requests before. Some of the
-// other notifications may have been accepted too. Call again with notifications[len(results):] of the same slice, and
-// no notification is accepted twice.
+// Before the first request it identifies the notifications in the caller's slice: those with neither an id nor
+// an idempotency key have an id afterwards. With an error, it returns the results of the requests before. Some
+// of the other notifications may have been accepted too. Call again with notifications[len(results):] of the
+// same slice, and no notification is accepted twice.
 func (c *Client) EnqueueMany(ctx context.Context, notifications []Notification) ([]Result, error) {
 	for i := range notifications {
 		if err := notifications[i].Identify(); err != nil {
@@ -48,8 +48,8 @@ func (c *Client) EnqueueMany(ctx context.Context, notifications []Notification) 
 	return results, nil
 }
 
-// enqueueBatch sends a batch, and fills in its results. It sends those items again whose idempotency keys an earlier
-// request holds, and only those: sent again, the others would be repeats.
+// enqueueBatch sends a batch, and fills in its results. It sends those items again whose idempotency keys an
+// earlier request holds, and only those: sent again, the others would be repeats.
 func (c *Client) enqueueBatch(ctx context.Context, b *batch) error {
 	var until time.Time
 	for pending := b.items; ; {
@@ -91,7 +91,8 @@ func (c *Client) send(ctx context.Context, items []item, results []Result) error
 
 // batch is what one request holds of some notifications, from the first on.
 type batch struct {
-	// results has one for each notification: those that can't be sent are refused already. items are the others.
+	// results has one for each notification: those that can't be sent are refused already. items are the
+	// others.
 	results []Result
 	items   []item
 }

@@ -34,7 +34,7 @@ func (h *holding) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !strings.HasSuffix(r.URL.Path, "/bulk") {
 		if busy {
 			w.WriteHeader(http.StatusConflict)
-			_, _ = io.WriteString(w, `{"type":"in-progress","detail":"is just being accepted"}`) // the client reads it
+			_, _ = io.WriteString(w, `{"type":"in-progress","detail":"is being accepted"}`) // the client reads it
 			return w.Result(), nil
 		}
 		accept(1, w)
@@ -57,8 +57,9 @@ func (h *holding) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.Result(), err
 }
 
-// An earlier request may hold an idempotency key, and it may be this one, whose response was lost. Until the key is
-// free, which takes 10 s at most, nobody knows whether the notification was accepted: it is sent again, not refused.
+// An earlier request may hold an idempotency key, and it may be this one, whose response was lost. Until the
+// key is free, which takes 10 s at most, nobody knows whether the notification was accepted: it is sent again,
+// not refused.
 func TestWhatIsBeingAcceptedIsSentAgain(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -97,7 +98,8 @@ func TestWhatIsBeingAcceptedIsSentAgain(t *testing.T) {
 					t.Fatalf("%+v, %v", results, err)
 				}
 				held := results[1]
-				if held.Index != 1 || (held.Type == "in-progress") != c.refused || (held.ID == "of-held") == c.refused {
+				if held.Index != 1 || (held.Type == "in-progress") != c.refused ||
+					(held.ID == "of-held") == c.refused {
 					t.Errorf("%+v, want it refused: %t", held, c.refused)
 				}
 				if len(h.sent) > 30 || !slices.Equal(h.sent[0], []string{"a", "held", "b"}) {

@@ -52,7 +52,8 @@ func TestBounceOfALongMessage(t *testing.T) {
 	command := exec.CommandContext(t.Context(), program, "bounce", "--server", d.api)
 	command.Env = append(command.Environ(), asProgram+"=1")
 	command.Stdin = strings.NewReader("Subject: x\r\n\r\n" + strings.Repeat("x", maxBounce))
-	if out, err := command.CombinedOutput(); err != nil || !strings.Contains(string(out), `"kind":"no_report"`) {
+	out, err := command.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), `"kind":"no_report"`) {
 		t.Errorf("%v: %s", err, out)
 	}
 }

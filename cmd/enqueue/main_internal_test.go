@@ -52,14 +52,15 @@ func TestWrongUsage(t *testing.T) {
 		"WhoseFormat":  {args: []string{"--user", "ada", "--override", "{}"}, says: "--channel"},
 		"Locale":       {args: []string{"--user", "ada", "--locale", "de"}, says: "--template"},
 		"UserNotUTF8":  {args: []string{"--user", "M\xfcller"}, says: "--user must be valid UTF-8"},
-		"KeyNotUTF8":   {args: []string{"-f", os.DevNull, "--idempotency-key", "\xfc"}, says: "--idempotency-key must be"},
+		"KeyNotUTF8":   {args: []string{"-f", os.DevNull, "--idempotency-key", "\xfc"}, says: "--idempotency-key"},
 		"DataNotUTF8":  {args: []string{"--user", "ada", "--data", "{\"a\":\"\xfc\"}"}, says: "--data must be"},
 		"ToNotUTF8":    {args: []string{"--user", "ada", "--to", "\xfc"}, says: "--to must be"},
 		"LocaleNotUTF8": {
 			args: []string{"--user", "ada", "--template", "a", "--locale", "\xfc"}, says: "--locale must be",
 		},
 		"OverrideNotUTF8": {
-			args: []string{"--user", "ada", "--channel", "f\xfc", "--override", "{}"}, says: "--channel must be",
+			args: []string{"--user", "ada", "--channel", "f\xfc", "--override", "{}"},
+			says: "--channel must be",
 		},
 		"UnknownFlag": {args: []string{"--colour"}, says: "--colour"},
 		"Unreachable": {args: []string{"--user", "ada", "--redis-url", "nothing"}, says: "--redis-url"},
@@ -278,7 +279,9 @@ func TestATimeOutOfTheServerIsTriedAgain(t *testing.T) {
 // A response that does not account for what was sent is no API's: nothing says that it was accepted.
 func TestAResponseForOtherThanWasSentIsNotPacers(t *testing.T) {
 	t.Parallel()
-	for _, reply := range []string{`{}`, `{"status":"ok"}`, `{"accepted":2}`, `{"accepted":1,"rejected":1}`, "<html>"} {
+	for _, reply := range []string{
+		`{}`, `{"status":"ok"}`, `{"accepted":2}`, `{"accepted":1,"rejected":1}`, "<html>",
+	} {
 		t.Run(reply, func(t *testing.T) {
 			t.Parallel()
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -106,7 +106,8 @@ func TestEachOfACountHasItsNumber(t *testing.T) {
 	}
 }
 
-// A single notification has the key itself: a repeat over HTTP names it by the same one, which may be as long as any.
+// A single notification has the key itself: a repeat over HTTP names it by the same one, which may be as long
+// as any.
 func TestTheKeyOfASingleNotification(t *testing.T) {
 	t.Parallel()
 	key := strings.Repeat("k", 255)

@@ -28,9 +28,9 @@ type API struct {
 	Token string
 	// Client makes the requests.
 	Client *http.Client
-	// Patience is how long a request is repeated while the API can't be reached, says that it is busy, or has not read
-	// the request in time. Defaults to 10 s. There is none for an address where nothing listens before the first
-	// response: it is wrong, or nothing was started.
+	// Patience is how long a request is repeated while the API can't be reached, says that it is busy, or has
+	// not read the request in time. Defaults to 10 s. There is none for an address where nothing listens before
+	// the first response: it is wrong, or nothing was started.
 	Patience time.Duration
 
 	responded atomic.Bool

@@ -362,7 +362,8 @@ func TestLinesThatAreBeingAcceptedAreSentAgain(t *testing.T) {
 	}
 }
 
-// The wait for a key begins when the API first says that it is held: before, the API may have been away for long.
+// The wait for a key begins when the API first says that it is held: before, the API may have been away for
+// long.
 func TestAKeyIsWaitedForFromWhenItIsFoundHeld(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -373,7 +374,7 @@ func TestAKeyIsWaitedForFromWhenItIsFoundHeld(t *testing.T) {
 				time.Sleep(20 * time.Second) // the bubble's time
 			}
 			if time.Since(began) < 29*time.Second {
-				reply = `{"rejected":1,"results":[{"index":0,"type":"in-progress","error":"is just being accepted"}]}`
+				reply = `{"rejected":1,"results":[{"index":0,"type":"in-progress","error":"is being accepted"}]}`
 			}
 			_, _ = io.WriteString(w, reply) // the test reads it
 		})

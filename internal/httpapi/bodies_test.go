@@ -16,8 +16,8 @@ func TestABodyMayBeAsLongAsIsSaid(t *testing.T) {
 		most                                    int
 	}{
 		{
-			method: "POST", path: "/v1/notifications", contentType: "application/json", body: `{"user_id":"ada"}`,
-			filler: " ", most: 2 << 20,
+			method: "POST", path: "/v1/notifications", contentType: "application/json",
+			body: `{"user_id":"ada"}`, filler: " ", most: 2 << 20,
 		},
 		{
 			method: "POST", path: "/v1/notifications/bulk", contentType: "application/x-ndjson",
@@ -40,8 +40,8 @@ func TestABodyMayBeAsLongAsIsSaid(t *testing.T) {
 			body: `{"url":"https://example.com"}`, filler: " ", most: 1 << 16,
 		},
 		{
-			method: "POST", path: "/v1/email/bounces", contentType: "message/rfc822", body: "Subject: x\r\n\r\n",
-			filler: "x", most: 1 << 20,
+			method: "POST", path: "/v1/email/bounces", contentType: "message/rfc822",
+			body: "Subject: x\r\n\r\n", filler: "x", most: 1 << 20,
 		},
 	} {
 		t.Run(c.method+" "+c.path, func(t *testing.T) {
@@ -52,8 +52,9 @@ func TestABodyMayBeAsLongAsIsSaid(t *testing.T) {
 				t.Errorf("%d bytes: status %d: %s", c.most, response.Code, response.Body)
 			}
 			response = call(api, c.method, c.path, c.contentType, strings.NewReader(body+c.filler))
-			if says := fmt.Sprintf("may have at most %d bytes", c.most); !strings.Contains(response.Body.String(), says) ||
-				response.Code != http.StatusRequestEntityTooLarge {
+			says := fmt.Sprintf("may have at most %d bytes", c.most)
+			if response.Code != http.StatusRequestEntityTooLarge ||
+				!strings.Contains(response.Body.String(), says) {
 				t.Errorf("%d bytes: status %d: %s, want %s", c.most+1, response.Code, response.Body, says)
 			}
 		})

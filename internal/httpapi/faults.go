@@ -12,8 +12,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/nearest"
 )
 
-// noBody is what the framework says of a request without the body that it needs, and longBody how it begins about one
-// with a body that is too long.
+// noBody is what the framework says of a request without the body that it needs, and longBody how it begins
+// about one with a body that is too long.
 const (
 	noBody   = "request body is required"
 	longBody = "request body is too large "
@@ -32,8 +32,9 @@ func sayFaults(schemas huma.Registry) huma.Transformer {
 			p.Detail = "the body is empty; send " + strings.Join(mediaOf(operation), " or ") + ", as /docs shows"
 			return p, nil
 		}
-		if strings.HasPrefix(p.Detail, longBody) { // it goes on with a limit that is one byte too high, see bodyUpTo
-			p.Detail = fmt.Sprintf("the body is too long: it may have at most %d bytes", operation.MaxBodyBytes-1)
+		if strings.HasPrefix(p.Detail, longBody) { // and goes on with a limit that is one too high: see bodyUpTo
+			p.Detail = fmt.Sprintf("the body is too long: it may have at most %d bytes",
+				operation.MaxBodyBytes-1)
 			return p, nil
 		}
 		if p.Detail != "validation failed" {

@@ -8,8 +8,9 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// checkUTF8 refuses a command line that is not all UTF-8. Kong hands values over by way of JSON, which makes another
-// text of such a value: another user's id, or the name of another file. The value is not shown, it may be a secret.
+// checkUTF8 refuses a command line that is not all UTF-8. Kong hands values over by way of JSON, which makes
+// another text of such a value: another user's id, or the name of another file. The value is not shown, it may
+// be a secret.
 func checkUTF8(parser *kong.Kong, args []string) error {
 	for i, arg := range args {
 		if utf8.ValidString(arg) {

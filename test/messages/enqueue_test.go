@@ -76,8 +76,8 @@ func enqueueRows(d *fleet) []row {
 				defer server.Close()
 				return run(&enqueuePath, nil, "--server="+server.URL, "--user=ada")(t)
 			},
-			want: "enqueue: pacer at http://127.0.0.1:<any> can't be reached: its response is not pacer's: it tells of " +
-				"0 notifications, sent were 1",
+			want: "enqueue: pacer at http://127.0.0.1:<any> can't be reached: its response is not pacer's: it " +
+				"tells of 0 notifications, sent were 1",
 		},
 		{
 			name: "a count in words", provoke: enqueue(d, "", "--user=ada", "--count=many"),
