@@ -32,7 +32,9 @@ type Config struct {
 	Token string
 	// HTTPClient makes the requests. Defaults to one without redirects.
 	HTTPClient *http.Client
-	// Attempts is how often a call is tried in all. Defaults to 5.
+	// Attempts is how often a call is tried in all. Defaults to 5. Unless it is 1, a try does not count that
+	// finds the idempotency key held by an earlier request, which is not done: that may be the client's own,
+	// whose response was lost. The client tries again for 12 s; a key is held for 10 s at most.
 	Attempts int
 	// MinBackoff and MaxBackoff bound the wait between two tries. The wait is random, below a bound that begins at
 	// MinBackoff and doubles with each try up to MaxBackoff. Default to 100 ms and 10 s. The client waits for as long
@@ -96,101 +98,6 @@ func (c *Client) Enqueue(ctx context.Context, n Notification) (*View, error) {
 	return &accepted, nil
 }
 
-// The bounds of one request of [Client.EnqueueMany], as the API has them.
-const (
-	maxItems = 10_000
-	maxBytes = 16 << 20
-	// maxWaits is how many items may have a MaxWait: of each, the API has to know when it would go.
-	maxWaits = 1000
-)
-
-// EnqueueMany sends many notifications, in as few requests as the API allows, and returns one result for each, in
-// order. Refused notifications do not affect the others.
-//
-// Before the first request it identifies the notifications in the caller's slice: those with neither an id nor an
-// idempotency key have an id afterwards. With an error, it returns the results of the requests before. Some of the
-// other notifications may have been accepted too. Call again with notifications[len(results):] of the same slice, and
-// no notification is accepted twice.
-func (c *Client) EnqueueMany(ctx context.Context, notifications []Notification) ([]Result, error) {
-	for i := range notifications {
-		if err := notifications[i].Identify(); err != nil {
-			return nil, err
-		}
-	}
-	results := make([]Result, 0, len(notifications))
-	for len(results) < len(notifications) {
-		b := batchOf(notifications[len(results):])
-		if len(b.sent) > 0 {
-			if err := c.enqueueBatch(ctx, b); err != nil {
-				return results, fmt.Errorf("enqueue %d notifications: %w", len(b.sent), err)
-			}
-		}
-		for i := range b.results {
-			b.results[i].Index = len(results) + i
-		}
-		results = append(results, b.results...)
-	}
-	return results, nil
-}
-
-// enqueueBatch sends a batch, and fills in the results of what it sent.
-func (c *Client) enqueueBatch(ctx context.Context, b *batch) error {
-	var response struct {
-		Results []Result `json:"results"`
-	}
-	if err := c.call(ctx, http.MethodPost, "/v1/notifications/bulk", json.RawMessage(b.body), &response); err != nil {
-		return err
-	}
-	if len(response.Results) != len(b.sent) {
-		return fmt.Errorf("the server returned %d results", len(response.Results))
-	}
-	for i, at := range b.sent {
-		b.results[at] = response.Results[i]
-	}
-	return nil
-}
-
-// batch is what one request holds of some notifications, from the first on.
-type batch struct {
-	body []byte
-	// results has one for each notification: those that can't be encoded are refused already. sent are the indexes of
-	// the others.
-	results []Result
-	sent    []int
-}
-
-// batchOf encodes as many of the notifications as one request may hold.
-func batchOf(notifications []Notification) *batch {
-	b, waits := &batch{body: []byte{'['}}, 0
-	for i := range notifications {
-		item, err := encode(notifications[i])
-		if err != nil {
-			refused := Result{Error: err.Error()}
-			if e, ok := errors.AsType[*Error](err); ok {
-				refused.Error = e.Detail
-			}
-			b.results = append(b.results, refused)
-			continue
-		}
-		if len(b.sent) == maxItems || len(b.sent) > 0 && len(b.body)+len(item)+2 > maxBytes {
-			break
-		}
-		if notifications[i].MaxWait != "" {
-			if waits++; waits > maxWaits {
-				break
-			}
-		}
-		if len(b.sent) > 0 {
-			b.body = append(b.body, ',')
-		}
-		b.body = append(b.body, item...)
-		b.sent = append(b.sent, i)
-		b.results = append(b.results, Result{})
-	}
-	b.body = append(b.body, ']')
-	return b
-}
-
 // Get looks up a notification. An [*Error] with status 404 says that there is no such notification.
 func (c *Client) Get(ctx context.Context, id string) (*View, error) {
 	var view View
@@ -203,10 +110,29 @@ func (c *Client) Get(ctx context.Context, id string) (*View, error) {
 // Cancel cancels a waiting notification. An [*Error] with status 409 says that it is being delivered or has ended.
 func (c *Client) Cancel(ctx context.Context, id string) (*View, error) {
 	var view View
-	if err := c.call(ctx, http.MethodDelete, "/v1/notifications/"+url.PathEscape(id), nil, &view); err != nil {
+	before := &tries{}
+	err := c.callCounting(ctx, before, http.MethodDelete, "/v1/notifications/"+url.PathEscape(id), nil, &view)
+	refused, ok := errors.AsType[*Error](err)
+	if ok && refused.Status == http.StatusConflict && before.counted > 0 {
+		return c.cancelledBefore(ctx, id, err)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("cancel notification %s: %w", id, err)
 	}
 	return &view, nil
+}
+
+// cancelledBefore returns a notification that was too late to cancel at a later try, if it is cancelled: an
+// earlier try did it, and its response was lost.
+func (c *Client) cancelledBefore(ctx context.Context, id string, tooLate error) (*View, error) {
+	view, err := c.Get(ctx, id)
+	switch {
+	case err != nil: // it may be cancelled, so it is not called too late
+		return nil, fmt.Errorf("cancel notification %s: %w", id, err)
+	case view.Status != "cancelled":
+		return nil, fmt.Errorf("cancel notification %s: %w", id, tooLate)
+	}
+	return view, nil
 }
 
 // Throttle reports where a user stands with the limits of a category. It changes nothing.
@@ -221,6 +147,11 @@ func (c *Client) Throttle(ctx context.Context, userID, category string) (*Window
 
 // call makes a request until it is accepted, refused, or tried often enough. It decodes the response into result.
 func (c *Client) call(ctx context.Context, method, path string, body, result any) error {
+	return c.callCounting(ctx, &tries{}, method, path, body, result)
+}
+
+// callCounting is call, and counts the tries that failed before the last.
+func (c *Client) callCounting(ctx context.Context, t *tries, method, path string, body, result any) error {
 	var encoded []byte
 	if body != nil {
 		var err error
@@ -228,18 +159,55 @@ func (c *Client) call(ctx context.Context, method, path string, body, result any
 			return fmt.Errorf("encode the request: %w", err)
 		}
 	}
-	for attempt := 1; ; attempt++ {
+	for {
 		wait, err := c.try(ctx, method, path, encoded, result)
-		if err == nil || wait < 0 || attempt == c.cfg.Attempts {
+		if err == nil || wait < 0 {
 			return err
 		}
-		timer := time.NewTimer(max(wait, c.backoff(attempt)))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return errors.Join(ctx.Err(), err)
+		wait, again := c.next(t, wait, err)
+		if !again {
+			return err
 		}
+		if ended := pause(ctx, wait); ended != nil {
+			return errors.Join(ended, err)
+		}
+	}
+}
+
+const (
+	// busyPatience is how long a request is sent again whose idempotency key an earlier one holds. It may be
+	// the same one, whose response was lost. If the server of the earlier one died, the key is free after 10 s.
+	// busyPause is how long to wait between two times.
+	busyPatience = 12 * time.Second
+	busyPause    = 500 * time.Millisecond
+)
+
+// tries is what a call knows of its earlier tries.
+type tries struct {
+	counted int       // those that count for Config.Attempts
+	until   time.Time // how long what is in progress is tried again; zero before it was for the first time
+}
+
+// next says how long to wait, and at least so long, before the next try after one that ended with err, and
+// whether there is one.
+func (c *Client) next(t *tries, least time.Duration, err error) (wait time.Duration, again bool) {
+	if refused, ok := errors.AsType[*Error](err); ok && refused.inProgress() && c.cfg.Attempts > 1 {
+		t.until = cmp.Or(t.until, time.Now().Add(busyPatience))
+		return max(least, busyPause), time.Now().Before(t.until)
+	}
+	t.counted++
+	return max(least, c.backoff(t.counted)), t.counted < c.cfg.Attempts
+}
+
+// pause waits, unless the context ends before.
+func pause(ctx context.Context, wait time.Duration) error {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 

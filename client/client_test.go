@@ -203,6 +203,41 @@ func TestManyGoInAsFewRequestsAsMayBe(t *testing.T) {
 	}
 }
 
+// A notification that fits into no request is refused alone: those before and behind it go.
+func TestWhatFitsIntoNoRequestIsRefusedAlone(t *testing.T) {
+	t.Parallel()
+	s := &server{}
+	s.respond = func(n int, w http.ResponseWriter) {
+		var items []json.RawMessage
+		switch err := json.Unmarshal([]byte(s.bodies[n-1]), &items); {
+		case err != nil:
+			t.Error(err)
+		case len(s.bodies[n-1]) >= 16<<20: // servers before this one refuse exactly so many too
+			w.WriteHeader(http.StatusRequestEntityTooLarge)
+			return
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{"results": make([]client.Result, len(items))})
+	}
+	fits := client.Notification{ID: "fits", UserID: "ada"}
+	alone, err := json.Marshal([]client.Notification{fits})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fits.Body = strings.Repeat("b", 16<<20-1-len(`,"body":""`)-len(alone))
+	over := fits
+	over.Body += "b"
+	many := []client.Notification{{UserID: "ada"}, over, {UserID: "ada"}, fits, over}
+	results, err := newClient(t, s, client.Config{}).EnqueueMany(t.Context(), many)
+	if err != nil || len(results) != len(many) || len(s.bodies) != 2 {
+		t.Fatalf("%d results of %d requests, %v", len(results), len(s.bodies), err)
+	}
+	for i, r := range results {
+		if refused := r.Err() != nil; refused != (i == 1 || i == 4) || r.Index != i {
+			t.Errorf("result %d: %+v", i, r)
+		}
+	}
+}
+
 // forgetful is a server that knows what it has accepted, and whose responses are lost from the given request on.
 type forgetful struct {
 	accepted map[string]int // how often, by id
@@ -251,7 +286,7 @@ func TestCallingAgainAfterALostResponseMakesNoDuplicates(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			const n = 25_000 // three requests
 			f := &forgetful{accepted: map[string]int{}, lostFrom: 2}
-			c := newClientOver(t, f)
+			c := newClientOver(t, f, 0)
 			notifications := make([]client.Notification, n)
 			for i := range notifications {
 				notifications[i] = client.Notification{UserID: "ada", Title: strconv.Itoa(i)}
@@ -283,7 +318,7 @@ func TestCallingAgainAfterALostResponseMakesNoDuplicates(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
 			f := &forgetful{accepted: map[string]int{}, lostFrom: 1}
-			c, n := newClientOver(t, f), client.Notification{UserID: "ada"}
+			c, n := newClientOver(t, f, 0), client.Notification{UserID: "ada"}
 			if err := n.Identify(); err != nil {
 				t.Fatal(err)
 			}
@@ -299,9 +334,10 @@ func TestCallingAgainAfterALostResponseMakesNoDuplicates(t *testing.T) {
 	})
 }
 
-func newClientOver(t *testing.T, over http.RoundTripper) *client.Client {
+// newClientOver makes a client with so many attempts, 0 for the default.
+func newClientOver(t *testing.T, over http.RoundTripper, attempts int) *client.Client {
 	t.Helper()
-	c, err := client.New(client.Config{HTTPClient: &http.Client{Transport: over}})
+	c, err := client.New(client.Config{HTTPClient: &http.Client{Transport: over}, Attempts: attempts})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -52,9 +52,13 @@ func (e *Error) Error() string {
 // temporary reports whether the same request may succeed later.
 func (e *Error) temporary() bool {
 	return e.Status >= http.StatusInternalServerError && e.Status != http.StatusNotImplemented ||
-		e.Status == http.StatusTooManyRequests || e.Status == http.StatusRequestTimeout ||
-		// The first request with the idempotency key is still being worked on. Earlier servers said it in words only.
-		e.Type == typeInProgress ||
+		e.Status == http.StatusTooManyRequests || e.Status == http.StatusRequestTimeout || e.inProgress()
+}
+
+// inProgress reports whether the first request with the idempotency key is still being worked on. Earlier
+// servers said it in words only.
+func (e *Error) inProgress() bool {
+	return e.Type == typeInProgress ||
 		e.Status == http.StatusConflict && e.Type == "" && strings.Contains(e.Detail, "just being accepted")
 }
 

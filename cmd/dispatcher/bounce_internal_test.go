@@ -4,6 +4,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -36,6 +38,23 @@ func TestBounceTellsTheMailServerWhatToDo(t *testing.T) {
 				t.Errorf("exit code %d, want %d: %s%s", got, want, out.String(), said.String())
 			}
 		})
+	}
+}
+
+// What a report says stands at its beginning: of a longer one than the API takes, so much is posted.
+func TestBounceOfALongMessage(t *testing.T) {
+	t.Parallel()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := serve(t, "--unsubscribe-key", strings.Repeat("k", 32))
+	command := exec.CommandContext(t.Context(), program, "bounce", "--server", d.api)
+	command.Env = append(command.Environ(), asProgram+"=1")
+	command.Stdin = strings.NewReader("Subject: x\r\n\r\n" + strings.Repeat("x", maxBounce))
+	out, err := command.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), `"kind":"no_report"`) {
+		t.Errorf("%v: %s", err, out)
 	}
 }
 

@@ -55,7 +55,7 @@ func (s *started) Write(data []byte) (int, error) {
 }
 
 // serve runs dispatcher serve until the test ends.
-func serve(t *testing.T) *served {
+func serve(t *testing.T, args ...string) *served {
 	t.Helper()
 	policy := filepath.Join(t.TempDir(), "policy.yaml")
 	if err := os.WriteFile(policy, []byte(commandsPolicy), 0o600); err != nil {
@@ -65,10 +65,10 @@ func serve(t *testing.T) *served {
 	log := &started{both: make(chan []string, 1)}
 	both, ended := log.both, make(chan int, 1)
 	go func() {
-		ended <- run(ctx, []string{
+		ended <- run(ctx, append([]string{
 			"serve", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--log-format", "text",
 			"--policy", policy,
-		}, streams{out: &bytes.Buffer{}, err: log})
+		}, args...), streams{out: &bytes.Buffer{}, err: log})
 	}()
 	t.Cleanup(func() {
 		stop()

@@ -29,7 +29,7 @@ type command struct {
 	Notification notificationFlags `embed:"" group:"Notification"`
 
 	Count          int    `name:"count" env:"-" default:"1" placeholder:"N" help:"How many copies to send. Default: ${default}."`
-	IdempotencyKey string `name:"idempotency-key" env:"-" placeholder:"KEY" help:"Accept it only once, however often this is run; with --count, the n-th has KEY:n."`
+	IdempotencyKey string `name:"idempotency-key" env:"-" placeholder:"KEY" help:"Accept it only once, however often this is run; with --count above 1, the n-th has KEY:n, with --file, the one in line n."`
 	File           string `name:"file" short:"f" env:"-" placeholder:"FILE" help:"Send many: one JSON object a line, from a file or - for standard input."`
 	Promise        bool   `name:"promise" env:"-" help:"After each id, print when it will be delivered; a notification that could only expire is refused."`
 	PrintIDs       bool   `name:"print-ids" env:"-" help:"With --file, write the id of each accepted notification to standard output."`
@@ -176,6 +176,9 @@ func (c *command) lines() (*repeated, error) {
 	fields, err := n.fields()
 	if err != nil {
 		return nil, err
+	}
+	if c.IdempotencyKey != "" && c.Count == 1 { // a line with a key gets no other
+		fields["idempotency_key"] = c.IdempotencyKey
 	}
 	line, err := json.Marshal(fields)
 	if err != nil {

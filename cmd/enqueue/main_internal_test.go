@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/pacer-notify/pacer/test/redistest"
@@ -50,8 +51,19 @@ func TestWrongUsage(t *testing.T) {
 		"Override":     {args: []string{"--user", "ada", "--channel", "fcm", "--override", "{"}, says: "--override"},
 		"WhoseFormat":  {args: []string{"--user", "ada", "--override", "{}"}, says: "--channel"},
 		"Locale":       {args: []string{"--user", "ada", "--locale", "de"}, says: "--template"},
-		"UnknownFlag":  {args: []string{"--colour"}, says: "--colour"},
-		"Unreachable":  {args: []string{"--user", "ada", "--redis-url", "nothing"}, says: "--redis-url"},
+		"UserNotUTF8":  {args: []string{"--user", "M\xfcller"}, says: "--user must be valid UTF-8"},
+		"KeyNotUTF8":   {args: []string{"-f", os.DevNull, "--idempotency-key", "\xfc"}, says: "--idempotency-key"},
+		"DataNotUTF8":  {args: []string{"--user", "ada", "--data", "{\"a\":\"\xfc\"}"}, says: "--data must be"},
+		"ToNotUTF8":    {args: []string{"--user", "ada", "--to", "\xfc"}, says: "--to must be"},
+		"LocaleNotUTF8": {
+			args: []string{"--user", "ada", "--template", "a", "--locale", "\xfc"}, says: "--locale must be",
+		},
+		"OverrideNotUTF8": {
+			args: []string{"--user", "ada", "--channel", "f\xfc", "--override", "{}"},
+			says: "--channel must be",
+		},
+		"UnknownFlag": {args: []string{"--colour"}, says: "--colour"},
+		"Unreachable": {args: []string{"--user", "ada", "--redis-url", "nothing"}, says: "--redis-url"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -242,6 +254,45 @@ func TestToken(t *testing.T) {
 	code, _, errs = ask(t, "", "--user", "ada", "--server", server.URL)
 	if code != exitUsage || !strings.Contains(errs, "PACER_TOKEN") {
 		t.Errorf("without it: code %d, said %q", code, errs)
+	}
+}
+
+// A request that the API has not read in time, or that something between has not, is sent again.
+func TestATimeOutOfTheServerIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	var calls atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if calls.Add(1) == 1 {
+			w.WriteHeader(http.StatusRequestTimeout)
+			_, _ = io.WriteString(w, `{"title":"Request Timeout","detail":"request body read timeout"}`)
+			return
+		}
+		_, _ = io.WriteString(w, `{"accepted":1,"rejected":0,"results":[{"index":0,"id":"n1"}]}`)
+	}))
+	t.Cleanup(server.Close)
+	code, out, errs := ask(t, "", "--user", "ada", "--server", server.URL)
+	if code != exitAccepted || out != "n1\n" || calls.Load() != 2 {
+		t.Errorf("code %d after %d calls, said %q, %q", code, calls.Load(), out, errs)
+	}
+}
+
+// A response that does not account for what was sent is no API's: nothing says that it was accepted.
+func TestAResponseForOtherThanWasSentIsNotPacers(t *testing.T) {
+	t.Parallel()
+	for _, reply := range []string{
+		`{}`, `{"status":"ok"}`, `{"accepted":2}`, `{"accepted":1,"rejected":1}`, "<html>",
+	} {
+		t.Run(reply, func(t *testing.T) {
+			t.Parallel()
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				_, _ = io.WriteString(w, reply) // the client reads it
+			}))
+			t.Cleanup(server.Close)
+			code, out, errs := ask(t, "", "--user", "ada", "--server", server.URL)
+			if code != exitUsage || out != "" || !strings.Contains(errs, "its response is not pacer's") {
+				t.Errorf("code %d, said %q, %q", code, out, errs)
+			}
+		})
 	}
 }
 

@@ -106,6 +106,25 @@ func TestEachOfACountHasItsNumber(t *testing.T) {
 	}
 }
 
+// A single notification has the key itself: a repeat over HTTP names it by the same one, which may be as long
+// as any.
+func TestTheKeyOfASingleNotification(t *testing.T) {
+	t.Parallel()
+	key := strings.Repeat("k", 255)
+	want := `{"idempotency_key":"` + key + `","user_id":"ada"}`
+	var got atomic.Pointer[string]
+	server := receiver(t, func(_ int, text string) { got.Store(&text) })
+	code, out, errs := ask(t, "", "--user", "ada", "--idempotency-key", key, "--server", server.URL)
+	if text := got.Load(); code != exitAccepted || out != "1\n" || text == nil || *text != want {
+		t.Fatalf("code %d, said %q, %q, posted %v", code, out, errs, text)
+	}
+	// In a file, each line has its number, also the only one.
+	ask(t, `{"user_id":"ada"}`, "-f", "-", "--idempotency-key", "job", "--server", server.URL)
+	if text := *got.Load(); text != `{"idempotency_key":"job:1","user_id":"ada"}` {
+		t.Errorf("posted %s of a file", text)
+	}
+}
+
 // It is the same into the queue itself: once more adds nothing.
 func TestACountIntoTheQueueItself(t *testing.T) {
 	t.Parallel()

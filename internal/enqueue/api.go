@@ -2,6 +2,7 @@ package enqueue
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -27,9 +28,9 @@ type API struct {
 	Token string
 	// Client makes the requests.
 	Client *http.Client
-	// Patience is how long a request is repeated while the API can't be reached or says that it is busy. Defaults to 10
-	// s. There is none for an address where nothing listens before the first response: it is wrong, or nothing was
-	// started.
+	// Patience is how long a request is repeated while the API can't be reached, says that it is busy, or has
+	// not read the request in time. Defaults to 10 s. There is none for an address where nothing listens before
+	// the first response: it is wrong, or nothing was started.
 	Patience time.Duration
 
 	responded atomic.Bool
@@ -114,15 +115,18 @@ const (
 // their promises. A batch in which some are just being accepted is sent again: it may be this batch itself, whose first
 // response was lost.
 func (a *API) Bulk(ctx context.Context, lines []byte, all, promise bool) (Response, error) {
-	fresh, until := 0, time.Now().Add(busyPatience)
-	for {
+	var until time.Time
+	for fresh := 0; ; {
 		response, err := a.bulkOnce(ctx, lines, all, promise)
 		if err != nil {
 			return Response{}, err
 		}
 		fresh += response.Accepted - response.Repeated
 		response.Repeated = response.Accepted - fresh
-		if !slices.ContainsFunc(response.Results, isInProgress) || time.Now().After(until) {
+		if !slices.ContainsFunc(response.Results, isInProgress) {
+			return response, nil
+		}
+		if until = cmp.Or(until, time.Now().Add(busyPatience)); time.Now().After(until) {
 			return response, nil
 		}
 		select {
@@ -235,7 +239,8 @@ func (a *API) postOnce(ctx context.Context, path, contentType string, body []byt
 		return reply, nil
 	case response.StatusCode == http.StatusTooManyRequests && retryAfter(response) > 0:
 		return nil, backoff.Permanent(&limitedError{a.URL, why(response, reply).Detail, retryAfter(response)})
-	case response.StatusCode == http.StatusTooManyRequests, response.StatusCode >= http.StatusInternalServerError:
+	case response.StatusCode == http.StatusTooManyRequests, response.StatusCode == http.StatusRequestTimeout,
+		response.StatusCode >= http.StatusInternalServerError:
 		return nil, &UnreachableError{a.URL, errors.New(response.Status)}
 	}
 	p := why(response, reply)

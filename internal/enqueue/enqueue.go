@@ -243,6 +243,11 @@ func (r *run) flush(ctx context.Context) error {
 	if err != nil {
 		return r.stoppedBy(err)
 	}
+	if told := response.Accepted + response.Rejected; told != len(r.next.lines) {
+		err := fmt.Errorf("its response is not pacer's: it tells of %d notifications, sent were %d", told,
+			len(r.next.lines))
+		return r.stoppedBy(&UnreachableError{r.cfg.API.URL, err})
+	}
 	r.summary.Accepted += response.Accepted - response.Repeated
 	r.summary.Repeated += response.Repeated
 	for _, result := range response.Results {

@@ -362,6 +362,32 @@ func TestLinesThatAreBeingAcceptedAreSentAgain(t *testing.T) {
 	}
 }
 
+// The wait for a key begins when the API first says that it is held: before, the API may have been away for
+// long.
+func TestAKeyIsWaitedForFromWhenItIsFoundHeld(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		began, refused := time.Now(), 0
+		handler := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			reply := `{"accepted":1,"results":[]}`
+			if time.Since(began) == 0 {
+				time.Sleep(20 * time.Second) // the bubble's time
+			}
+			if time.Since(began) < 29*time.Second {
+				reply = `{"rejected":1,"results":[{"index":0,"type":"in-progress","error":"is being accepted"}]}`
+			}
+			_, _ = io.WriteString(w, reply) // the test reads it
+		})
+		summary, err := enqueue.Run(t.Context(), enqueue.Config{
+			API:     &enqueue.API{URL: "http://pacer.invalid", Client: enqueue.InProcess(handler)},
+			Refused: func(string, string) { refused++ },
+		}, strings.NewReader(`{"idempotency_key":"a"}`))
+		if want := (enqueue.Summary{Accepted: 1}); err != nil || summary != want || refused > 0 {
+			t.Errorf("%+v, %d refused, %v; want %+v", summary, refused, err, want)
+		}
+	})
+}
+
 // An API that limits its callers says when it takes more. A file is longer than what is left, and waits for that; a
 // limit of a day ends the run, in its own words.
 func TestALimitOfTheAPIIsWaitedFor(t *testing.T) {

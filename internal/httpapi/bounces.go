@@ -43,7 +43,7 @@ func (a *api) registerBounces(h huma.API) {
 		Summary: "Take an e-mail that came back",
 		Description: fmt.Sprintf("A delivery status notification (RFC 3464), a complaint (RFC 5965), or any other message to "+
 			"the bounce address, which changes nothing. At most %d MiB: of a longer one send the beginning.", maxMessage>>20),
-		Tags: []string{"e-mail"}, MaxBodyBytes: maxMessage,
+		Tags: []string{"e-mail"}, MaxBodyBytes: bodyUpTo(maxMessage),
 		Errors: problems(http.StatusConflict, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType,
 			http.StatusNotImplemented),
 	}, a.bounce)

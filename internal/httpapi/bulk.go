@@ -62,7 +62,7 @@ func (a *api) registerBulk(h huma.API) {
 		Summary: "Accept many notifications",
 		Description: fmt.Sprintf("At most %d items and %d MiB. Refused items do not affect the others.", maxBulkItems,
 			maxBulkBody>>20),
-		Tags: []string{"notifications"}, MaxBodyBytes: maxBulkBody,
+		Tags: []string{"notifications"}, MaxBodyBytes: bodyUpTo(maxBulkBody),
 		Errors: problems(http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType,
 			http.StatusUnprocessableEntity),
 	}, a.bulk)

@@ -64,7 +64,7 @@ func (a *api) registerBulkPreferences(h huma.API) {
 			"later holds. A process takes some %d users a second. After an error, send the batch again: what is as it says "+
 			"already stays.", maxBulkPreferences, maxBulkPreferencesBody>>20,
 			preferencesAtOnce*int(time.Second/preferencesPause)),
-		Tags: []string{"users"}, MaxBodyBytes: maxBulkPreferencesBody,
+		Tags: []string{"users"}, MaxBodyBytes: bodyUpTo(maxBulkPreferencesBody),
 		Errors: problems(http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType),
 	}, a.bulkPreferences)
 	// The body is described here, since this package decodes it more strictly than the framework would.

@@ -89,7 +89,7 @@ func (a *api) registerDevices(h huma.API) {
 		OperationID: "put-device", Method: http.MethodPut, Path: one,
 		Summary:      "Register a device, or register it again",
 		Description:  "Notifications that name no target go to each active device of their user on their channel.",
-		MaxBodyBytes: 1 << 16,
+		MaxBodyBytes: bodyUpTo(1 << 16),
 		Tags:         []string{"users"}, Errors: append(errs, http.StatusBadRequest, http.StatusRequestEntityTooLarge),
 	}, a.putDevice)
 	huma.Register(h, huma.Operation{

@@ -125,7 +125,7 @@ func (a *api) registerEndpoints(h huma.API) {
 	operation := func(id, method, path, summary string, errs []int) huma.Operation {
 		return huma.Operation{
 			OperationID: id, Method: method, Path: path, Summary: summary, Tags: []string{"webhook endpoints"},
-			Errors: errs, MaxBodyBytes: 1 << 16,
+			Errors: errs, MaxBodyBytes: bodyUpTo(1 << 16),
 		}
 	}
 	create := operation("create-webhook-endpoint", http.MethodPost, all, "Register a webhook endpoint", write)

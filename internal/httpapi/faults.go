@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -11,8 +12,12 @@ import (
 	"github.com/pacer-notify/pacer/internal/nearest"
 )
 
-// noBody is what the framework says of a request without the body that it needs.
-const noBody = "request body is required"
+// noBody is what the framework says of a request without the body that it needs, and longBody how it begins
+// about one with a body that is too long.
+const (
+	noBody   = "request body is required"
+	longBody = "request body is too large "
+)
 
 // sayFaults says in the detail of a problem what the framework found at a request, and what is allowed. By itself it
 // says only that it failed. What the client sent is left out: it may be a target or a text.
@@ -25,6 +30,11 @@ func sayFaults(schemas huma.Registry) huma.Transformer {
 		operation := ctx.Operation()
 		if p.Detail == noBody {
 			p.Detail = "the body is empty; send " + strings.Join(mediaOf(operation), " or ") + ", as /docs shows"
+			return p, nil
+		}
+		if strings.HasPrefix(p.Detail, longBody) { // and goes on with a limit that is one too high: see bodyUpTo
+			p.Detail = fmt.Sprintf("the body is too long: it may have at most %d bytes",
+				operation.MaxBodyBytes-1)
 			return p, nil
 		}
 		if p.Detail != "validation failed" {

@@ -111,6 +111,10 @@ const (
 	bulkTimeout = 60 * time.Second
 )
 
+// bodyUpTo is the MaxBodyBytes of an operation whose body may have so many bytes: the framework refuses a body
+// that has exactly MaxBodyBytes.
+func bodyUpTo(bytes int64) int64 { return bytes + 1 }
+
 // api implements the operations.
 type api struct {
 	cfg     Config

@@ -167,7 +167,8 @@ func (a *api) registerNotifications(h huma.API) {
 	operation := huma.Operation{
 		OperationID: "accept-notification", Method: http.MethodPost, Path: "/v1/notifications",
 		Summary: "Accept a notification",
-		Tags:    []string{"notifications"}, DefaultStatus: http.StatusAccepted, MaxBodyBytes: wire.MaxBytes,
+		Tags:    []string{"notifications"}, DefaultStatus: http.StatusAccepted,
+		MaxBodyBytes: bodyUpTo(wire.MaxBytes),
 		Errors: problems(http.StatusBadRequest, http.StatusConflict, http.StatusRequestEntityTooLarge,
 			http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity),
 		Responses: map[string]*huma.Response{"200": {

@@ -114,8 +114,9 @@ func (a *api) registerPreferences(h huma.API) {
 	}, a.getPreferences)
 	huma.Register(h, huma.Operation{
 		OperationID: "put-preferences", Method: http.MethodPut, Path: path, Summary: "Replace a user's preferences",
-		Description: "Waiting notifications that the user opts out of end as cancelled.", MaxBodyBytes: 1 << 20,
-		Tags: []string{"users"}, Errors: append(errs, http.StatusBadRequest, http.StatusRequestEntityTooLarge),
+		Description:  "Waiting notifications that the user opts out of end as cancelled.",
+		MaxBodyBytes: bodyUpTo(1 << 20),
+		Tags:         []string{"users"}, Errors: append(errs, http.StatusBadRequest, http.StatusRequestEntityTooLarge),
 	}, a.putPreferences)
 	// The framework describes the raw body as a second form.
 	delete(h.OpenAPI().Paths[path].Put.RequestBody.Content, "application/octet-stream")

@@ -68,6 +68,9 @@ func NewParser(cli any, name, description string, options ...kong.Option) (*kong
 
 // Parse reads a command line and checks its settings. The error joins all refusals, each a [*UsageError].
 func Parse(parser *kong.Kong, args []string) (*kong.Context, error) {
+	if err := checkUTF8(parser, args); err != nil {
+		return nil, err
+	}
 	ctx, err := parser.Parse(args)
 	if err == nil {
 		return ctx, nil

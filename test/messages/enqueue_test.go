@@ -1,6 +1,9 @@
 package messages_test
 
 import (
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 )
 
@@ -58,6 +61,23 @@ func enqueueRows(d *fleet) []row {
 			provoke: enqueue(d, "{\"user_id\":\"ada\",\"channel\":\"log\"}\n{\"channel\":\"log\"}\n", "-f", "-"),
 			want: "line 2: user_id: is required\n" +
 				"accepted 1, repeated 0, refused 1 in <any>",
+		},
+		{
+			name: "a user that is no UTF-8", provoke: enqueue(d, "", "--user", "M\xfcller"),
+			want: "enqueue: --user must be valid UTF-8",
+		},
+		{
+			name: "a server that is another program's",
+			provoke: func(t *testing.T) string {
+				t.Helper()
+				server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+					_, _ = io.WriteString(w, "{}") // the program reads it
+				}))
+				defer server.Close()
+				return run(&enqueuePath, nil, "--server="+server.URL, "--user=ada")(t)
+			},
+			want: "enqueue: pacer at http://127.0.0.1:<any> can't be reached: its response is not pacer's: it " +
+				"tells of 0 notifications, sent were 1",
 		},
 		{
 			name: "a count in words", provoke: enqueue(d, "", "--user=ada", "--count=many"),

@@ -218,6 +218,12 @@ func requestRows(d *fleet) []row {
 			want:    "the body is not a JSON array of users' preferences: its items must be in [ ]; to send one object a line, set the Content-Type to application/x-ndjson",
 		},
 		{
+			name: "a body that is too long",
+			provoke: d.call("PUT", "/v1/users/ada/devices/phone", "application/json",
+				`{"channel":"log"}`+strings.Repeat(" ", 1<<16)),
+			want: "the body is too long: it may have at most 65536 bytes",
+		},
+		{
 			name:    "preferences of too many",
 			provoke: d.call("POST", "/v1/preferences/bulk", "application/x-ndjson", strings.Repeat("{}\n", 1001)),
 			want:    "a batch may have at most 1000 users, this one has 1001; split it",
