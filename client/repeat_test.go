@@ -27,7 +27,7 @@ type holding struct {
 func (h *holding) RoundTrip(r *http.Request) (*http.Response, error) {
 	if lose := h.lose; lose > 0 {
 		h.lose = 0
-		time.Sleep(lose) // the bubble's time
+		<-time.After(lose) // the bubble's time
 		return nil, errors.New("connection reset by peer")
 	}
 	busy, w := time.Now().Before(h.until), httptest.NewRecorder()
@@ -90,8 +90,10 @@ func TestWhatIsBeingAcceptedIsSentAgain(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := &holding{until: time.Now().Add(c.held), lose: c.lose}
 				results, err := newClientOver(t, h, c.attempts).EnqueueMany(t.Context(), []client.Notification{
-					{UserID: "ada", IdempotencyKey: "a"}, {UserID: "ada", IdempotencyKey: "held"},
-					{UserID: "ada", Title: "\xff"}, {UserID: "ada", IdempotencyKey: "b"},
+					{UserID: "ada", IdempotencyKey: "a"},
+					{UserID: "ada", IdempotencyKey: "held"},
+					{UserID: "ada", Title: "\xff"},
+					{UserID: "ada", IdempotencyKey: "b"},
 				})
 				if err != nil || len(results) != 4 || results[0].ID != "of-a" || results[3].ID != "of-b" ||
 					results[2].Err() == nil {

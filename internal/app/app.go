@@ -237,9 +237,9 @@ func (a *App) Stop(ctx context.Context) error {
 	return a.stopErr
 }
 
-// Run works until ctx ends, and then drains. It also drains when the process can't go on, and then gives the reason. The
-// driver of a store that does not respond may not heed any context, for minutes: Run does not wait for it, so that the
-// process ends before it is killed. It can't go on after Run.
+// Run works until ctx ends, and then drains. It also drains when the process can't go on, and then gives the reason.
+// The driver of a store that does not respond may not heed any context, for minutes: Run does not wait for it, so that
+// the process ends before it is killed. The App is of no more use after Run.
 func (a *App) Run(ctx context.Context) error {
 	if err := a.Start(ctx); err != nil {
 		return err

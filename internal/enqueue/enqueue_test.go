@@ -371,7 +371,7 @@ func TestAKeyIsWaitedForFromWhenItIsFoundHeld(t *testing.T) {
 		handler := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			reply := `{"accepted":1,"results":[]}`
 			if time.Since(began) == 0 {
-				time.Sleep(20 * time.Second) // the bubble's time
+				<-time.After(20 * time.Second) // the bubble's time
 			}
 			if time.Since(began) < 29*time.Second {
 				reply = `{"rejected":1,"results":[{"index":0,"type":"in-progress","error":"is being accepted"}]}`
