@@ -71,7 +71,7 @@ func TestClosedHours(t *testing.T) {
 func roundInHours(t *testing.T, at, expires time.Duration, change func(*invariant.Admission),
 ) (result invariant.Result, log string) {
 	t.Helper()
-	start := throttle.MicrosOf(time.Now())
+	start := throttle.MicrosOf(began)
 	admission := invariant.Admission{
 		ID: "n1", UserID: "ada", Category: "chat", Priority: notification.PriorityNormal, At: start.Add(at),
 	}
@@ -101,7 +101,7 @@ func roundInHours(t *testing.T, at, expires time.Duration, change func(*invarian
 // Cleared windows are no reason not to look at the hours, and changed limits are one only for what was admitted before.
 func TestClosedHoursOfWhoIsExempt(t *testing.T) {
 	t.Parallel()
-	start := throttle.MicrosOf(time.Now())
+	start := throttle.MicrosOf(began)
 	for name, c := range map[string]struct {
 		at     time.Duration
 		change func(*invariant.Config)
@@ -125,7 +125,7 @@ func TestClosedHoursOfWhoIsExempt(t *testing.T) {
 			}
 			checker := invariant.New(cfg)
 			checker.Exempt(c.exempt)
-			if err := checker.Round(t.Context(), time.Now().Add(2*time.Hour)); err != nil {
+			if err := checker.Round(t.Context(), began.Add(2*time.Hour)); err != nil {
 				t.Fatal(err)
 			}
 			if got := checker.Latest().Violations; got != c.want {
@@ -139,7 +139,7 @@ func TestClosedHoursOfWhoIsExempt(t *testing.T) {
 // fill the window.
 func TestWhatTheLimiterForgot(t *testing.T) {
 	t.Parallel()
-	start := throttle.MicrosOf(time.Now())
+	start := throttle.MicrosOf(began)
 	limits := limitsOf(throttle.Rolling, throttle.Rule{Max: 2, Per: time.Minute})
 	for name, c := range map[string]struct {
 		versions   string
@@ -175,7 +175,7 @@ func TestWhatTheLimiterForgot(t *testing.T) {
 // What another version of the policy decided is not checked, and not passed in silence either.
 func TestAnotherPolicy(t *testing.T) {
 	t.Parallel()
-	start := throttle.MicrosOf(time.Now())
+	start := throttle.MicrosOf(began)
 	limits := limitsOf(throttle.Rolling, throttle.Rule{Max: 1, Per: time.Minute})
 	for name, c := range map[string]struct {
 		versions              []string

@@ -241,7 +241,7 @@ func TestEachKindOfRule(t *testing.T) {
 func (c ruleCase) check(t *testing.T, last planted) (violations int64, log string) {
 	t.Helper()
 	admitted := &store{}
-	start := throttle.MicrosOf(time.Now().Add(time.Second))
+	start := throttle.MicrosOf(began.Add(time.Second))
 	for i, p := range append(slices.Clone(c.fill), last) {
 		admitted.admissions = append(admitted.admissions, p.admission(string(rune('a'+i)), start))
 	}
@@ -255,7 +255,7 @@ func TestBypassesBesideAFixedWindow(t *testing.T) {
 	t.Parallel()
 	limits := policyLimits(t)
 	r := &store{}
-	start := time.Now().Add(time.Minute)
+	start := began.Add(time.Minute)
 	for i, after := range []time.Duration{0, 9 * time.Second, 9500 * time.Millisecond, 10500 * time.Millisecond} {
 		priority := notification.PriorityCritical
 		if i == 3 {

@@ -16,7 +16,7 @@ import (
 // Until the moment until which a user wanted quiet nothing is admitted, and nothing is spread after it.
 func TestQuietUntil(t *testing.T) {
 	t.Parallel()
-	start := throttle.MicrosOf(time.Now())
+	start := throttle.MicrosOf(began)
 	const m = time.Minute
 	for name, c := range map[string]struct {
 		at, until time.Duration
@@ -54,7 +54,7 @@ func TestQuietUntil(t *testing.T) {
 // checked, also in the windows of the limits of today. Caps are no user's own.
 func TestChangedPreferences(t *testing.T) {
 	t.Parallel()
-	start := time.Now()
+	start := began
 	limit := throttle.Rule{Max: 2, Per: time.Hour}
 	userCap := throttle.Rule{Max: 2, Per: time.Hour, Kind: throttle.KindCap}
 	const s = time.Second
@@ -122,7 +122,7 @@ func TestChangedWhileItIsChecked(t *testing.T) {
 				return limitsOf(throttle.Rolling, throttle.Rule{Max: 1, Per: time.Minute})
 			}
 			checker = invariant.New(cfg)
-			if err := checker.Round(t.Context(), time.Now().Add(time.Hour)); err != nil {
+			if err := checker.Round(t.Context(), began.Add(time.Hour)); err != nil {
 				t.Fatal(err)
 			}
 			want := invariant.Result{Violations: 1}
@@ -140,7 +140,7 @@ func TestChangedWhileItIsChecked(t *testing.T) {
 // everybody's for changed.
 func TestChangedPreferencesOfMany(t *testing.T) {
 	t.Parallel()
-	start := time.Now()
+	start := began
 	r := &store{}
 	for i, after := range []time.Duration{time.Second, 2 * time.Second, 20 * time.Second, 21 * time.Second} {
 		r.admissions = append(r.admissions, planted{user: "never changed", after: after}.admission(fmt.Sprint(i),
@@ -190,7 +190,7 @@ func TestUncheckedIsTold(t *testing.T) {
 	cfg.Log = slog.New(slog.NewTextHandler(&text, nil))
 	checker := invariant.New(cfg)
 	checker.Exempt("ada")
-	if err := checker.Round(context.Background(), time.Now().Add(time.Hour)); err != nil {
+	if err := checker.Round(context.Background(), began.Add(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(text.String(), "preferences have changed") {
