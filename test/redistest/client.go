@@ -2,10 +2,15 @@ package redistest
 
 import (
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
+
+// patience is how long a client waits for a reply where no context ends sooner. A late reply means a busy machine, and to
+// give up would only ask it twice.
+const patience = 2 * time.Minute
 
 // options are the client settings for tests: contexts bound each command, a refused connection is reported at once,
 // and the client asks the server for nothing that the test did not.
@@ -14,6 +19,8 @@ func options(addr string, db int) *redis.Options {
 		Addr:                     addr,
 		DB:                       db,
 		ContextTimeoutEnabled:    true,
+		ReadTimeout:              patience,
+		WriteTimeout:             patience,
 		DialerRetries:            1,
 		DisableIdentity:          true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
