@@ -300,19 +300,18 @@ func admissionIn(log transfer.Admission, token string, at int64) transfer.Admiss
 func (r *Store) exportPreferences(ctx context.Context, give func(*transfer.Batch) error) error {
 	from, limit := make([]int64, r.PreferencesParts()), exportPage
 	for more := true; more; {
-		pages, err := r.ChangedPreferences(ctx, from, limit)
-		if err != nil {
-			return err
-		}
 		more = false
-		for part, page := range pages {
+		for part, page := range r.ChangedPreferences(ctx, from, limit) {
+			if page.Err != nil {
+				return page.Err
+			}
 			batch := &transfer.Batch{}
-			for _, c := range page {
+			for _, c := range page.Changes {
 				if c.Number > from[part] {
 					batch.Preferences, from[part] = append(batch.Preferences, c), c.Number
 				}
 			}
-			more = more || len(page) == limit
+			more = more || len(page.Changes) == limit
 			if err := give(batch); err != nil {
 				return err
 			}
