@@ -134,7 +134,7 @@ func New(cfg Config) *Intake {
 // keyLife is how long an idempotency key is kept beyond the time that its notification may live.
 const keyLife = 24 * time.Hour
 
-// MadeHere reports whether an id has the form of the ids that intake makes.
+// MadeHere reports whether an id has the form of the ids that intake makes. A producer may choose such an id, too.
 func MadeHere(id string) bool {
 	parsed, err := uuid.Parse(id)
 	return err == nil && len(id) == 36 && parsed.Version() == 7
@@ -230,7 +230,7 @@ func Complete(n notification.Notification) (notification.Notification, error) {
 		if err != nil {
 			return n, fmt.Errorf("make an id: %w", err)
 		}
-		n.ID = id.String()
+		n.ID, n.IDMade = id.String(), true
 	}
 	if n.Category == "" {
 		n.Category = "default"
