@@ -128,6 +128,7 @@ func New(cfg Config) *Intake {
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
 	}
+	cfg.Store = patient{cfg.Store}
 	return &Intake{cfg: cfg}
 }
 
@@ -207,7 +208,7 @@ func (in *Intake) withDevices(ctx context.Context, results []Result, pending []i
 		has, known := asked[at]
 		if n.To == "" && n.Channel != notification.ChannelLog && !known {
 			var err error
-			if has, err = in.cfg.HasDevice(ctx, n.UserID, n.Channel); err != nil {
+			if has, err = in.hasDevice(ctx, n.UserID, n.Channel); err != nil {
 				return nil, err
 			}
 			asked[at] = has
