@@ -1,6 +1,8 @@
 package redis_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"testing"
@@ -90,6 +92,44 @@ func TestAShardThatStandsStillKeepsBackItsOwnPreferences(t *testing.T) {
 	}
 	if read != there {
 		t.Errorf("%d changes were read, want %d", read, there)
+	}
+}
+
+// A notification is found and cancelled by its id whatever shard stands still, unless it is its own. Of an id that is
+// not on the others, nobody can tell then.
+func TestAShardThatStandsStillHidesNoNotificationOfOthers(t *testing.T) {
+	t.Parallel()
+	const users, partitions = 12, 12
+	cluster := redistest.StartCluster(t, 3, false)
+	agendas, store := storeOn(t, cluster, partitions)
+	acceptForEach(t, store, "of", users)
+	var there []string
+	for i := range users {
+		name := dispatch.PartitionName(agendas.PartitionOf("user" + strconv.Itoa(i)))
+		if holder, _ := cluster.Holder(t, name); holder != cluster.Masters[1] {
+			there = append(there, "of"+strconv.Itoa(i))
+		}
+	}
+	if len(there) == 0 || len(there) == users {
+		t.Fatalf("%d of %d users are on the other shards", len(there), users)
+	}
+	if _, err := store.View(t.Context(), "unknown"); !errors.Is(err, notification.ErrNotFound) {
+		t.Errorf("an unknown one: %v", err)
+	}
+	cluster.Masters[1].Freeze()
+	defer cluster.Masters[1].Thaw()
+	for _, id := range there {
+		if v, err := store.View(t.Context(), id); err != nil || v.ID != id {
+			t.Errorf("look up %s: %v", id, err)
+		}
+		if err := store.Cancel(t.Context(), id); err != nil {
+			t.Errorf("cancel %s: %v", id, err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if _, err := store.View(ctx, "unknown"); err == nil || errors.Is(err, notification.ErrNotFound) {
+		t.Errorf("while a shard stands still, an unknown one: %v", err)
 	}
 }
 
