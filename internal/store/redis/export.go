@@ -107,12 +107,24 @@ func exportNotifications(ctx context.Context, p page) (*transfer.Batch, error) {
 			return nil, err
 		}
 		n.NotBefore = due[i]
+		if fields["s"] == "q" {
+			n.NotBefore = backedOff(fields)
+		}
 		if n.Status == "retrying" && n.NotBefore.IsZero() {
 			n.NotBefore = time.Now()
 		}
 		batch.Notifications = append(batch.Notifications, n)
 	}
 	return batch, nil
+}
+
+// backedOff is when the back-off after the latest failure of a notification ended: max_defer counts from then on. It is
+// zero when none failed.
+func backedOff(fields map[string]string) time.Time {
+	if micros, err := strconv.ParseInt(fields["n"], 10, 64); err == nil {
+		return time.UnixMicro(micros)
+	}
+	return time.Time{}
 }
 
 // readDue reads when each retry is due, and when each lease ends.
