@@ -19,8 +19,8 @@ type Source interface {
 	// PreferencesParts is how many parts the store has.
 	PreferencesParts() int
 	// ChangedPreferences lists, for each part, the users whose latest change has a number from `from` on, in order, at
-	// most limit of each part. A user whose preferences were removed is listed with the zero value. A part that can't be
-	// read must not keep back the others for long.
+	// most limit of each part. A user whose preferences were removed is listed with the zero value. A part that
+	// can't be read must not keep back the others for long.
 	ChangedPreferences(ctx context.Context, from []int64, limit int) []notification.PreferencesPage
 }
 

@@ -132,8 +132,8 @@ func (r *Store) checkRepeats(ctx context.Context, tx pgx.Tx, batch []*notificati
 		return err
 	}
 	return fmt.Errorf("users %q and %q both have a notification with the id %q, and Postgres keeps one of an id; "+
-		"to import all but that of %q, which is then not sent, remove it first: redis-cli DEL %s", first, second, id, second,
-		agenda.PartitionPrefix(r.agendas.PartitionOf(second))+"n:"+id)
+		"to import all but that of %q, which is then not sent, remove it first: redis-cli DEL %s",
+		first, second, id, second, agenda.PartitionPrefix(r.agendas.PartitionOf(second))+"n:"+id)
 }
 
 // lastAdmissions returns the last admission of each notification whose category is throttled by counters, because

@@ -123,8 +123,8 @@ func (r *Store) elsewhere(ctx context.Context, id string) (intake.Accepted, erro
 }
 
 // claimIDs makes the ids that producers chose unique over all partitions. It returns, for each notification of the
-// batch, whether its id belongs to a notification in another partition already. Ids that pacer made for these requests are
-// unique by themselves; their form alone proves nothing, because producers make such ids, too.
+// batch, whether its id belongs to a notification in another partition already. Ids that pacer made for these requests
+// are unique by themselves; their form alone proves nothing, because producers make such ids, too.
 func (r *Store) claimIDs(ctx context.Context, batch []*notification.Notification) ([]bool, error) {
 	elsewhere := make([]bool, len(batch))
 	claims := make([]*redis.StringCmd, len(batch))

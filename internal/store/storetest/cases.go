@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"errors"
-	"strconv"
 	"strings"
 	"time"
 
@@ -42,35 +41,6 @@ func acceptedOnce(p *probe) {
 	}
 	if v := p.want(n.ID, notification.StatusQueued, 0, ""); v.UserID != "ada" {
 		p.Errorf("it belongs to %s now", v.UserID)
-	}
-}
-
-// idIsOneUsers: an id that a producer chose is one user's in the whole deployment, also when it has the form of those
-// that pacer makes.
-func idIsOneUsers(p *probe) {
-	of := func(id string, partition int) *notification.Notification {
-		return p.notification(func(n *notification.Notification) {
-			n.ID = id
-			for i := 0; dispatch.PartitionOf(n.UserID, Partitions) != partition; i++ {
-				n.UserID = "user" + strconv.Itoa(i)
-			}
-		})
-	}
-	for _, id := range []string{
-		"chosen", "0193e4d2-7f5a-4c3b-8a90-1b2c3d4e5f60", "0193e4d2-7f5a-7c3b-8a90-1b2c3d4e5f60",
-	} {
-		first, second := of(id, 0), of(id, 1)
-		accepted, err := p.Accept(p.Context(), []*notification.Notification{first})
-		if err != nil || accepted[0].Known {
-			p.Fatalf("%s for %s: %+v, %v", id, first.UserID, accepted, err)
-		}
-		foreign, err := p.Accept(p.Context(), []*notification.Notification{second})
-		if err != nil || !foreign[0].Known || !foreign[0].At.IsZero() {
-			p.Errorf("%s for %s, too: %+v, %v", id, second.UserID, foreign, err)
-		}
-		if v := p.want(id, notification.StatusQueued, 0, ""); v.UserID != first.UserID {
-			p.Errorf("%s is shown as that of %s", id, v.UserID)
-		}
 	}
 }
 
