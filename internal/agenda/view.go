@@ -57,24 +57,6 @@ var statuses = map[string]notification.Status{
 	"E": notification.StatusExpired, "C": notification.StatusCancelled, "R": notification.StatusReplaced,
 }
 
-// Locate finds the partition that knows the notification, or returns [notification.ErrNotFound].
-func (s *Agendas) Locate(ctx context.Context, id string) (int, error) {
-	pipe := s.client.Pipeline()
-	found := make([]*redis.IntCmd, len(s.partitions))
-	for partition, prefix := range s.partitions {
-		found[partition] = pipe.Exists(ctx, prefix+"n:"+id)
-	}
-	if _, err := pipe.Exec(ctx); err != nil {
-		return 0, fmt.Errorf("look for notification %s: %w", id, err)
-	}
-	for partition, cmd := range found {
-		if cmd.Val() == 1 {
-			return partition, nil
-		}
-	}
-	return 0, notification.ErrNotFound
-}
-
 // Lookup returns what is known of a notification, or [notification.ErrNotFound].
 func (s *Agendas) Lookup(ctx context.Context, id string) (*State, error) {
 	partition, err := s.Locate(ctx, id)

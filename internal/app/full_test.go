@@ -130,6 +130,51 @@ func TestRedisFillsUp(t *testing.T) {
 	}
 }
 
+// What became of a notification on each device is noted while Redis is full, too: a retry goes to the device that
+// failed, and not again to the one that has it, and a device that is gone is not tried any more.
+func TestDevicesAreSettledWhileRedisIsFull(t *testing.T) {
+	t.Parallel()
+	d, redis, _ := smallRedis(t, onRedis)
+	release := make(chan struct{})
+	respond := sync.OnceFunc(func() { close(release) })
+	t.Cleanup(respond)
+	arrived := make(chan struct{}, 100)
+	receivers := map[string]*receiver{}
+	for device, first := range map[string]int{
+		"phone": http.StatusNoContent, "desk": http.StatusServiceUnavailable, "gone": http.StatusGone,
+	} {
+		r := newReceiver(t)
+		r.respond = func(a arrival, w http.ResponseWriter) {
+			arrived <- struct{}{}
+			<-release
+			if a.Attempt == 1 {
+				w.WriteHeader(first)
+			}
+		}
+		receivers[device] = r
+		d.register("ada", device, r.server.URL)
+	}
+	id := d.bulk([]item{{"user_id": "ada"}})[0]
+	for range receivers {
+		<-arrived
+	}
+	redis.ConfigSet("maxmemory", "1") // everything is more than that
+	respond()
+	d.awaitView(id, "retrying", "")
+	redis.ConfigSet("maxmemory", "64mb")
+	d.awaitDelivered(id)
+	for device, want := range map[string]int{"phone": 1, "desk": 2, "gone": 1} {
+		if n := len(receivers[device].got()); n != want {
+			t.Errorf("the %s got %d, want %d", device, n, want)
+		}
+	}
+	for _, device := range d.devices("ada") {
+		if device.Active == (device.ID == "gone") {
+			t.Errorf("kept as %+v", device)
+		}
+	}
+}
+
 // What waits has room to be delivered when nothing more is accepted.
 func TestNearlyFullRedisDrains(t *testing.T) {
 	t.Parallel()

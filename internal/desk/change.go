@@ -233,7 +233,7 @@ func (m *Many) again(ctx context.Context, earlier *notification.View, next notif
 // keeps its times.
 func again(v *notification.View, channel string) notification.Notification {
 	next := v.Notification
-	next.ID, next.CreatedAt, next.TraceParent = successor(v, channel), time.Time{}, ""
+	next.ID, next.IDMade, next.CreatedAt, next.TraceParent = successor(v, channel), true, time.Time{}, ""
 	if channel != string(v.Channel) {
 		next.Channel, next.To, next.Override = notification.Channel(channel), "", nil
 	}

@@ -31,7 +31,7 @@ func TestEmptyFieldsGetTheirDefaults(t *testing.T) {
 		t.Errorf("the id that was made is %q, want a UUIDv7", got.ID)
 	}
 	want := notification.Notification{
-		ID: got.ID, UserID: "u-1", Category: "default", Channel: notification.ChannelWebhook, Title: "hi",
+		ID: got.ID, IDMade: true, UserID: "u-1", Category: "default", Channel: notification.ChannelWebhook, Title: "hi",
 		Priority: notification.PriorityNormal, CreatedAt: now,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -128,13 +128,14 @@ func New(cfg Config) *Intake {
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
 	}
+	cfg.Store = patient{cfg.Store}
 	return &Intake{cfg: cfg}
 }
 
 // keyLife is how long an idempotency key is kept beyond the time that its notification may live.
 const keyLife = 24 * time.Hour
 
-// MadeHere reports whether an id has the form of the ids that intake makes.
+// MadeHere reports whether an id has the form of the ids that intake makes. A producer may choose such an id, too.
 func MadeHere(id string) bool {
 	parsed, err := uuid.Parse(id)
 	return err == nil && len(id) == 36 && parsed.Version() == 7
@@ -207,7 +208,7 @@ func (in *Intake) withDevices(ctx context.Context, results []Result, pending []i
 		has, known := asked[at]
 		if n.To == "" && n.Channel != notification.ChannelLog && !known {
 			var err error
-			if has, err = in.cfg.HasDevice(ctx, n.UserID, n.Channel); err != nil {
+			if has, err = in.hasDevice(ctx, n.UserID, n.Channel); err != nil {
 				return nil, err
 			}
 			asked[at] = has
@@ -230,7 +231,7 @@ func Complete(n notification.Notification) (notification.Notification, error) {
 		if err != nil {
 			return n, fmt.Errorf("make an id: %w", err)
 		}
-		n.ID = id.String()
+		n.ID, n.IDMade = id.String(), true
 	}
 	if n.Category == "" {
 		n.Category = "default"

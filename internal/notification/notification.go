@@ -13,6 +13,9 @@ import (
 type Notification struct {
 	// ID names the notification in the whole deployment: at most 64 of A-Z a-z 0-9 . _ : -
 	ID string
+	// IDMade is true where pacer made the ID, so that no other notification has it. Stores and fingerprints leave it
+	// out.
+	IDMade bool `json:"-"`
 	// UserID names the user, to whom the limits belong: 1 to 256 bytes of UTF-8 without control characters.
 	UserID string
 	// Category selects the limits in the policy.

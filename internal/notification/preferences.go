@@ -38,3 +38,10 @@ type PreferencesChange struct {
 	// number has seen all before it.
 	Number int64
 }
+
+// PreferencesPage is some of the changes in one part of a store, in order.
+type PreferencesPage struct {
+	Changes []PreferencesChange
+	// Err says why the part could not be read; then nothing is known of its changes.
+	Err error
+}

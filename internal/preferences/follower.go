@@ -3,6 +3,7 @@ package preferences
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"math"
 	"slices"
@@ -18,8 +19,9 @@ type Source interface {
 	// PreferencesParts is how many parts the store has.
 	PreferencesParts() int
 	// ChangedPreferences lists, for each part, the users whose latest change has a number from `from` on, in order, at
-	// most limit of each part. A user whose preferences were removed is listed with the zero value.
-	ChangedPreferences(ctx context.Context, from []int64, limit int) ([][]notification.PreferencesChange, error)
+	// most limit of each part. A user whose preferences were removed is listed with the zero value. A part that
+	// can't be read must not keep back the others for long.
+	ChangedPreferences(ctx context.Context, from []int64, limit int) []notification.PreferencesPage
 }
 
 // Agendas is what waits for users.
@@ -102,7 +104,7 @@ func NewFollower(source Source, cfg Config) *Follower {
 	return &Follower{Memory: NewMemory(), cfg: cfg, source: source, hurry: make(chan struct{}, 1)}
 }
 
-// Load reads everything. It is called once, before anything is decided.
+// Load reads everything, or fails. It is called once, before anything is decided.
 func (f *Follower) Load(ctx context.Context) error {
 	f.parts = make([]part, f.source.PreferencesParts())
 	for i := range f.parts {
@@ -156,7 +158,8 @@ func (f *Follower) Look(ctx context.Context) {
 	}
 }
 
-// Refresh reads what has changed. Run then wakes whom it concerns at once.
+// Refresh reads what has changed. Run then wakes whom it concerns at once. An error is that of the parts that could
+// not be read.
 func (f *Follower) Refresh(ctx context.Context) error {
 	err := f.readAll(ctx)
 	select {
@@ -172,26 +175,31 @@ func (f *Follower) readAll(ctx context.Context) error {
 	return f.read(ctx)
 }
 
-// read reads what has changed, page by page.
+// read reads what has changed, page by page. A part that can't be read keeps what is known of it, and the others are
+// read all the same.
 func (f *Follower) read(ctx context.Context) error {
 	limit := max(20, pageSize/len(f.parts))
+	var failed []error
 	for more := true; more; {
 		from := make([]int64, len(f.parts))
 		for i := range f.parts {
 			from[i] = f.parts[i].from
 		}
-		pages, err := f.source.ChangedPreferences(ctx, from, limit)
-		if err != nil {
-			return err
-		}
-		more = false
-		for i, page := range pages {
-			if f.take(ctx, i, page, len(page) >= limit) {
+		more, failed = false, nil
+		for i, page := range f.source.ChangedPreferences(ctx, from, limit) {
+			if page.Err != nil {
+				failed = append(failed, page.Err)
+				continue
+			}
+			if f.take(ctx, i, page.Changes, len(page.Changes) >= limit) {
 				more = true
 			}
 		}
+		if len(failed) > 0 { // the next look reads on: each page of the others would wait for those that failed
+			break
+		}
 	}
-	return nil
+	return errors.Join(failed...)
 }
 
 // take takes in a page, and reports whether there may be more. A page begins with the last change that was read before,

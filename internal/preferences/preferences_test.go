@@ -24,6 +24,7 @@ type source struct {
 	mu    sync.Mutex
 	last  int64
 	users [2]map[string]notification.PreferencesChange
+	away  [2]error // why a part can't be read
 }
 
 func newSource() *source {
@@ -41,21 +42,25 @@ func (s *source) set(user string, p notification.Preferences) {
 func (s *source) PreferencesParts() int { return 2 }
 
 // ChangedPreferences implements [preferences.Source].
-func (s *source) ChangedPreferences(_ context.Context, from []int64, limit int,
-) ([][]notification.PreferencesChange, error) {
+func (s *source) ChangedPreferences(_ context.Context, from []int64, limit int) []notification.PreferencesPage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	pages := make([][]notification.PreferencesChange, 2)
+	pages := make([]notification.PreferencesPage, 2)
 	for part, users := range s.users {
+		if s.away[part] != nil {
+			pages[part].Err = s.away[part]
+			continue
+		}
+		var changes []notification.PreferencesChange
 		for _, c := range users {
 			if c.Number >= from[part] {
-				pages[part] = append(pages[part], c)
+				changes = append(changes, c)
 			}
 		}
-		slices.SortFunc(pages[part], func(a, b notification.PreferencesChange) int { return int(a.Number - b.Number) })
-		pages[part] = pages[part][:min(limit, len(pages[part]))]
+		slices.SortFunc(changes, func(a, b notification.PreferencesChange) int { return int(a.Number - b.Number) })
+		pages[part].Changes = changes[:min(limit, len(changes))]
 	}
-	return pages, nil
+	return pages
 }
 
 // agendas note who was woken. Something waits for everybody.
@@ -218,6 +223,33 @@ func TestWhatAStoreLostIsForgotten(t *testing.T) {
 	want := map[string]string{"ada": "Asia/Tokyo", "ben": "", "finn": "Europe/Vienna"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("zones (-want +got):\n%s", diff)
+	}
+}
+
+// While a part of the store is away, the changes of the others are followed, what is known of it holds, and a process
+// that starts refuses to decide without it.
+func TestAPartThatIsAwayKeepsBackNoOther(t *testing.T) {
+	t.Parallel()
+	s, a := newSource(), &agendas{woken: map[string]int{}}
+	s.set("ada", in("Europe/Vienna"))
+	s.set("finn", in("Europe/Vienna"))
+	f := load(t, s, a)
+	away := errors.New("away")
+	s.away[1] = away
+	s.set("ada", in("Asia/Tokyo"))
+	s.set("finn", in("Asia/Tokyo"))
+	if err := f.Refresh(t.Context()); !errors.Is(err, away) {
+		t.Errorf("the error is %v", err)
+	}
+	if ada, finn := zoneOf(f.Memory, "ada"), zoneOf(f.Memory, "finn"); ada != "Europe/Vienna" || finn != "Asia/Tokyo" {
+		t.Errorf("while ada's part is away, ada lives in %q and finn in %q", ada, finn)
+	}
+	if err := preferences.NewFollower(s, preferences.Config{}).Load(t.Context()); !errors.Is(err, away) {
+		t.Errorf("a process starts without a part: %v", err)
+	}
+	s.away[1] = nil
+	if err := f.Refresh(t.Context()); err != nil || zoneOf(f.Memory, "ada") != "Asia/Tokyo" {
+		t.Errorf("afterwards ada lives in %q, %v", zoneOf(f.Memory, "ada"), err)
 	}
 }
 

@@ -32,8 +32,7 @@ type moved struct {
 func (h *homes) PreferencesParts() int { return 1 }
 
 // ChangedPreferences implements [preferences.Source]: it lists each user by the latest move.
-func (h *homes) ChangedPreferences(_ context.Context, from []int64, limit int,
-) ([][]notification.PreferencesChange, error) {
+func (h *homes) ChangedPreferences(_ context.Context, from []int64, limit int) []notification.PreferencesPage {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	latest := map[string]int64{}
@@ -46,7 +45,7 @@ func (h *homes) ChangedPreferences(_ context.Context, from []int64, limit int,
 			page = append(page, m.PreferencesChange)
 		}
 	}
-	return [][]notification.PreferencesChange{page}, nil
+	return []notification.PreferencesPage{{Changes: page}}
 }
 
 // Woken implements [preferences.Marks].

@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/store/transfer"
 )
@@ -98,10 +100,40 @@ func (r *Store) importNotifications(ctx context.Context, tx pgx.Tx, b *transfer.
 	}
 	args := append(columns(batch), accepted, status, reason, generation, attempts, failures, crashes, deferrals,
 		history, notBefore, ended, admitted, detail)
-	if _, err := tx.Exec(ctx, importNotificationsSQL, args...); err != nil {
+	inserted, err := tx.Exec(ctx, importNotificationsSQL, args...)
+	if err != nil {
 		return err
 	}
+	if inserted.RowsAffected() < int64(n) {
+		if err := r.checkRepeats(ctx, tx, batch); err != nil {
+			return err
+		}
+	}
 	return importAdmissions(ctx, tx, &transfer.Batch{Admissions: r.lastAdmissions(b.Notifications)})
+}
+
+// otherUsersSQL finds a notification of $1 and $2 whose id is another user's.
+const otherUsersSQL = `
+SELECT a.id, n.user_id, a.user_id FROM unnest($1::text[], $2::text[]) AS a(id, user_id)
+JOIN pacer.notifications n ON n.id = a.id WHERE n.user_id <> a.user_id LIMIT 1`
+
+// checkRepeats refuses a batch when an id that was there already is another user's: then this is no repeat, and the
+// notification would be lost. Earlier versions accepted such ids.
+func (r *Store) checkRepeats(ctx context.Context, tx pgx.Tx, batch []*notification.Notification) error {
+	ids, users := make([]string, len(batch)), make([]string, len(batch))
+	for i, n := range batch {
+		ids[i], users[i] = n.ID, n.UserID
+	}
+	var id, first, second string
+	switch err := tx.QueryRow(ctx, otherUsersSQL, ids, users).Scan(&id, &first, &second); {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil
+	case err != nil:
+		return err
+	}
+	return fmt.Errorf("users %q and %q both have a notification with the id %q, and Postgres keeps one of an id; "+
+		"to import all but that of %q, which is then not sent, remove it first: redis-cli DEL %s",
+		first, second, id, second, agenda.PartitionPrefix(r.agendas.PartitionOf(second))+"n:"+id)
 }
 
 // lastAdmissions returns the last admission of each notification whose category is throttled by counters, because

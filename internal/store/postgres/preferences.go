@@ -148,20 +148,25 @@ func (r *Store) ClearPreferences(ctx context.Context, userID string) error {
 func (r *Store) PreferencesParts() int { return 1 }
 
 // ChangedPreferences lists the users whose latest change has a number from `from` on, in order.
-func (r *Store) ChangedPreferences(ctx context.Context, from []int64, limit int,
-) ([][]notification.PreferencesChange, error) {
-	rows, err := r.pool.Query(ctx, "SELECT user_id, change, "+preferencesColumns+
-		" FROM pacer.preferences WHERE change >= $1 ORDER BY change LIMIT $2", from[0], limit)
+func (r *Store) ChangedPreferences(ctx context.Context, from []int64, limit int) []notification.PreferencesPage {
+	changes, err := r.changedPreferences(ctx, from[0], limit)
 	if err != nil {
-		return nil, describe("read the changed preferences", err)
+		return []notification.PreferencesPage{{Err: describe("read the changed preferences", err)}}
 	}
-	changes, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (c notification.PreferencesChange, err error) {
+	return []notification.PreferencesPage{{Changes: changes}}
+}
+
+// changedPreferences is [Store.ChangedPreferences] of the only part.
+func (r *Store) changedPreferences(ctx context.Context, from int64, limit int,
+) ([]notification.PreferencesChange, error) {
+	rows, err := r.pool.Query(ctx, "SELECT user_id, change, "+preferencesColumns+
+		" FROM pacer.preferences WHERE change >= $1 ORDER BY change LIMIT $2", from, limit)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (c notification.PreferencesChange, err error) {
 		return c, scanPreferences(row, &c.Preferences, &c.UserID, &c.Number)
 	})
-	if err != nil {
-		return nil, describe("read the changed preferences", err)
-	}
-	return [][]notification.PreferencesChange{changes}, nil
 }
 
 // optOutSQL adds a category to those that a user does not want, and leaves everything else as it is.

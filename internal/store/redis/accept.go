@@ -123,18 +123,22 @@ func (r *Store) elsewhere(ctx context.Context, id string) (intake.Accepted, erro
 }
 
 // claimIDs makes the ids that producers chose unique over all partitions. It returns, for each notification of the
-// batch, whether its id belongs to a notification in another partition already. Ids that pacer made are unique by
-// themselves.
+// batch, whether its id belongs to a notification in another partition already. Ids that pacer made for these requests
+// are unique by themselves; their form alone proves nothing, because producers make such ids, too.
 func (r *Store) claimIDs(ctx context.Context, batch []*notification.Notification) ([]bool, error) {
 	elsewhere := make([]bool, len(batch))
 	claims := make([]*redis.StringCmd, len(batch))
 	pipe := r.client.Pipeline()
 	for i, n := range batch {
-		if intake.MadeHere(n.ID) {
+		if n.IDMade {
 			continue
 		}
 		key := r.idKey(n.ID)
-		life := max(0, time.Until(n.SendAt)) + idLife
+		life := idLife
+		if intake.MadeHere(n.ID) {
+			life = newIDLife
+		}
+		life += max(0, time.Until(n.SendAt))
 		pipe.SetNX(ctx, key, strconv.Itoa(r.agendas.PartitionOf(n.UserID)), life)
 		claims[i] = pipe.Get(ctx, key)
 	}
@@ -151,8 +155,13 @@ func (r *Store) claimIDs(ctx context.Context, batch []*notification.Notification
 }
 
 // idLife is how long after its send_at an id that a producer chose stays claimed. It is longer than a notification can
-// wait, be retried and be kept.
-const idLife = 93 * 24 * time.Hour
+// wait, be retried and be kept. newIDLife is that of an id that has the form of those that pacer makes. Such an id says
+// when it was made: who uses it for two users does so soon. Clients make one for each notification, and 150 bytes of
+// each for three months would be more than all else that Redis keeps.
+const (
+	idLife    = 93 * 24 * time.Hour
+	newIDLife = 7 * 24 * time.Hour
+)
 
 func (r *Store) idKey(id string) string {
 	return agenda.PartitionPrefix(r.agendas.PartitionOf(id)) + "i:" + id

@@ -1,6 +1,8 @@
 package redis_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"testing"
@@ -54,10 +56,93 @@ func TestAllServersOfAClusterAreRead(t *testing.T) {
 	}
 }
 
+// A shard that stands still keeps back the changes of its own users, and of no others.
+func TestAShardThatStandsStillKeepsBackItsOwnPreferences(t *testing.T) {
+	t.Parallel()
+	const users, partitions = 48, 12
+	cluster := redistest.StartCluster(t, 3, false)
+	agendas, store := storeOn(t, cluster, partitions)
+	away := map[int]bool{}
+	for partition := range partitions {
+		holder, _ := cluster.Holder(t, dispatch.PartitionName(partition))
+		away[partition] = holder == cluster.Masters[1]
+	}
+	there := 0
+	for i := range users {
+		user := "user" + strconv.Itoa(i)
+		if err := store.OptOut(t.Context(), user, "free"); err != nil {
+			t.Fatal(err)
+		}
+		if !away[agendas.PartitionOf(user)] {
+			there++
+		}
+	}
+	cluster.Masters[1].Freeze()
+	defer cluster.Masters[1].Thaw()
+	read := 0
+	for partition, page := range store.ChangedPreferences(t.Context(), make([]int64, partitions), users) {
+		if (page.Err != nil) != away[partition] {
+			t.Errorf("partition %d, of the shard that stands still: %t: %v", partition, away[partition], page.Err)
+		}
+		for _, c := range page.Changes {
+			if len(c.OptOutCategories) == 1 {
+				read++
+			}
+		}
+	}
+	if read != there {
+		t.Errorf("%d changes were read, want %d", read, there)
+	}
+}
+
+// A notification is found and cancelled by its id whatever shard stands still, unless it is its own. Of an id that is
+// not on the others, nobody can tell then.
+func TestAShardThatStandsStillHidesNoNotificationOfOthers(t *testing.T) {
+	t.Parallel()
+	const users, partitions = 12, 12
+	cluster := redistest.StartCluster(t, 3, false)
+	agendas, store := storeOn(t, cluster, partitions)
+	acceptForEach(t, store, "of", users)
+	var there []string
+	for i := range users {
+		name := dispatch.PartitionName(agendas.PartitionOf("user" + strconv.Itoa(i)))
+		if holder, _ := cluster.Holder(t, name); holder != cluster.Masters[1] {
+			there = append(there, "of"+strconv.Itoa(i))
+		}
+	}
+	if len(there) == 0 || len(there) == users {
+		t.Fatalf("%d of %d users are on the other shards", len(there), users)
+	}
+	if _, err := store.View(t.Context(), "unknown"); !errors.Is(err, notification.ErrNotFound) {
+		t.Errorf("an unknown one: %v", err)
+	}
+	cluster.Masters[1].Freeze()
+	defer cluster.Masters[1].Thaw()
+	for _, id := range there {
+		if v, err := store.View(t.Context(), id); err != nil || v.ID != id {
+			t.Errorf("look up %s: %v", id, err)
+		}
+		if err := store.Cancel(t.Context(), id); err != nil {
+			t.Errorf("cancel %s: %v", id, err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if _, err := store.View(ctx, "unknown"); err == nil || errors.Is(err, notification.ErrNotFound) {
+		t.Errorf("while a shard stands still, an unknown one: %v", err)
+	}
+}
+
 func clusterStore(t *testing.T, partitions int) (*agenda.Agendas, *redis.Store) {
 	t.Helper()
+	return storeOn(t, redistest.StartCluster(t, 3, false), partitions)
+}
+
+// storeOn is a store on a cluster.
+func storeOn(t *testing.T, cluster *redistest.Cluster, partitions int) (*agenda.Agendas, *redis.Store) {
+	t.Helper()
 	var addresses []string
-	for _, server := range redistest.StartCluster(t, 3, false).Masters {
+	for _, server := range cluster.Masters {
 		addresses = append(addresses, server.Addr())
 	}
 	client := goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: addresses})

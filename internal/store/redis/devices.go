@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -32,16 +33,29 @@ if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 and redis.call('HLEN', KEYS[1]) 
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
 return 1`)
 
-// replaceScript writes a device if it is still as it was read.
+// replaceScript writes a device if it is still as it was read. It deactivates one, so it runs on a full Redis too.
 //
 //	KEYS[1]  the user's devices
 //	ARGV[1]  id
 //	ARGV[2]  the device as it was read
 //	ARGV[3]  the device as it shall be
 //	Result   1 when it was written, else 0
-var replaceScript = script.New(`
+var replaceScript = script.NewWhenFull(`
 if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
+return 1`)
+
+// noteScript notes what became of a notification on one device. It finishes an attempt, so it runs on a full Redis too:
+// what is not noted is sent again.
+//
+//	KEYS[1]  what became of the notification, by device
+//	ARGV[1]  id of the device
+//	ARGV[2]  the delivery as JSON
+//	ARGV[3]  how long all of them are kept from now on, in ms
+//	Result   1
+var noteScript = script.NewWhenFull(`
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
+redis.call('PEXPIRE', KEYS[1], ARGV[3])
 return 1`)
 
 // storedDevice is a device in its user's hash.
@@ -197,11 +211,8 @@ func (r *Store) NoteDelivery(ctx context.Context, n *notification.Notification, 
 	if err != nil {
 		return fmt.Errorf("encode a delivery: %w", err)
 	}
-	key := r.deliveriesKey(n)
-	pipe := r.client.Pipeline()
-	pipe.HSet(ctx, key, d.DeviceID, text)
-	pipe.Expire(ctx, key, keepDeliveries)
-	if _, err := pipe.Exec(ctx); err != nil {
+	if err := noteScript.Run(ctx, r.client, []string{r.deliveriesKey(n)}, d.DeviceID, text,
+		strconv.FormatInt(keepDeliveries.Milliseconds(), 10)).Err(); err != nil {
 		return fmt.Errorf("note a delivery of notification %s: %w", n.ID, err)
 	}
 	return nil

@@ -107,12 +107,24 @@ func exportNotifications(ctx context.Context, p page) (*transfer.Batch, error) {
 			return nil, err
 		}
 		n.NotBefore = due[i]
+		if fields["s"] == "q" {
+			n.NotBefore = backedOff(fields)
+		}
 		if n.Status == "retrying" && n.NotBefore.IsZero() {
 			n.NotBefore = time.Now()
 		}
 		batch.Notifications = append(batch.Notifications, n)
 	}
 	return batch, nil
+}
+
+// backedOff is when the back-off after the latest failure of a notification ended: max_defer counts from then on. It is
+// zero when none failed.
+func backedOff(fields map[string]string) time.Time {
+	if micros, err := strconv.ParseInt(fields["n"], 10, 64); err == nil {
+		return time.UnixMicro(micros)
+	}
+	return time.Time{}
 }
 
 // readDue reads when each retry is due, and when each lease ends.
@@ -300,19 +312,18 @@ func admissionIn(log transfer.Admission, token string, at int64) transfer.Admiss
 func (r *Store) exportPreferences(ctx context.Context, give func(*transfer.Batch) error) error {
 	from, limit := make([]int64, r.PreferencesParts()), exportPage
 	for more := true; more; {
-		pages, err := r.ChangedPreferences(ctx, from, limit)
-		if err != nil {
-			return err
-		}
 		more = false
-		for part, page := range pages {
+		for part, page := range r.ChangedPreferences(ctx, from, limit) {
+			if page.Err != nil {
+				return page.Err
+			}
 			batch := &transfer.Batch{}
-			for _, c := range page {
+			for _, c := range page.Changes {
 				if c.Number > from[part] {
 					batch.Preferences, from[part] = append(batch.Preferences, c), c.Number
 				}
 			}
-			more = more || len(page) == limit
+			more = more || len(page.Changes) == limit
 			if err := give(batch); err != nil {
 				return err
 			}

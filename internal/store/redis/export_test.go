@@ -1,8 +1,11 @@
 package redis_test
 
 import (
+	"crypto/rand"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/dispatch"
@@ -74,5 +77,77 @@ func TestExportTellsWhenARetryIsDue(t *testing.T) {
 				t.Errorf("they are due in %v", in)
 			}
 		})
+	}
+}
+
+// One whose back-off has ended, and which waits in its backlog since, is handed over with that end: max_defer counts
+// from it, and not from the acceptance.
+func TestExportTellsSinceWhenARetryWaits(t *testing.T) {
+	t.Parallel()
+	client := redistest.Client(t)
+	agendas, err := agenda.New(client, agenda.Config{Partitions: 1, Settings: storetest.Settings, Lease: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := redis.New(client, agendas)
+	accept := func(ids ...string) {
+		for _, id := range ids {
+			if _, err := store.Accept(t.Context(), []*notification.Notification{{
+				ID: id, UserID: "ada", Category: "slow", Channel: notification.ChannelLog,
+				Priority: notification.PriorityNormal,
+			}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	serve := func(round string) []*dispatch.Grant {
+		t.Helper()
+		var wakeups []dispatch.Wakeup
+		for len(wakeups) == 0 { // it is due in a moment
+			pulled, err := store.Take(t.Context(), dispatch.TakeRequest{ID: rand.Text(), Pull: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			wakeups = pulled.Pulled
+		}
+		served, err := store.Take(t.Context(), dispatch.TakeRequest{ID: round, Wakeups: wakeups, Capacity: 2})
+		if err != nil || len(served.Results) != 1 {
+			t.Fatalf("served %+v, %v", served, err)
+		}
+		return served.Results[0].Grants
+	}
+	accept("retried")
+	grants := serve("first")
+	if len(grants) != 1 {
+		t.Fatalf("%d are granted", len(grants))
+	}
+	failed := dispatch.Outcome{
+		Disposition: dispatch.Retry, Reason: "transient: 503", RetryAfter: time.Microsecond, Failure: true,
+	}
+	if _, err := store.Settle(t.Context(), grants[0], failed); err != nil {
+		t.Fatal(err)
+	}
+	accept("new")
+	if grants := serve("second"); len(grants) > 0 {
+		t.Fatalf("%s is granted, although only one may go in an hour", grants[0].Notification.ID)
+	}
+	view, err := store.View(t.Context(), "retried")
+	if err != nil || view.Status != notification.StatusDeferred || !view.WaitsSince.After(view.CreatedAt) {
+		t.Fatalf("it is %+v, %v; want it deferred since its back-off", view, err)
+	}
+	want, got := map[string]time.Time{"retried": view.WaitsSince, "new": {}}, map[string]time.Time{}
+	if err := store.Export(t.Context(), func(b *transfer.Batch) error {
+		for _, n := range b.Notifications {
+			if n.Status != "waiting" {
+				t.Errorf("%s is %s", n.ID, n.Status)
+			}
+			got[n.ID] = n.NotBefore
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("their back-offs ended at (-want +got):\n%s", diff)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -14,6 +15,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/patience"
 	"github.com/pacer-notify/pacer/internal/script"
 )
 
@@ -244,46 +246,57 @@ func (r *Store) cancelOptedOut(ctx context.Context, userID string, p *notificati
 // PreferencesParts implements the source of changed preferences: each partition is a part.
 func (r *Store) PreferencesParts() int { return r.agendas.Partitions() }
 
+// partPatience is how long a partition may take to tell what has changed. A shard that stands still must leave time to
+// wake the users of the others within the same look.
+const partPatience = 5 * time.Second
+
 // ChangedPreferences lists, for each partition, the users whose latest change has a number from `from` on, in order.
-func (r *Store) ChangedPreferences(ctx context.Context, from []int64, limit int,
-) ([][]notification.PreferencesChange, error) {
-	pipe := r.client.Pipeline()
-	changed := make([]*redis.ZSliceCmd, len(from))
+// Each partition is asked by itself: one pipeline would end for all of them when the shard of one is away.
+func (r *Store) ChangedPreferences(ctx context.Context, from []int64, limit int) []notification.PreferencesPage {
+	pages := make([]notification.PreferencesPage, len(from))
+	var reading sync.WaitGroup
 	for partition, number := range from {
-		changed[partition] = pipe.ZRangeByScoreWithScores(ctx, preferencesKeys(partition)[1], &redis.ZRangeBy{
-			Min: strconv.FormatInt(number, 10), Max: "+inf", Count: int64(limit),
+		reading.Go(func() {
+			changes, err := patience.Ask(ctx, partPatience,
+				func(ctx context.Context) ([]notification.PreferencesChange, error) {
+					return r.changedIn(ctx, partition, number, limit)
+				})
+			if err != nil {
+				err = fmt.Errorf("read the changed preferences of partition %d: %w", partition, err)
+			}
+			pages[partition] = notification.PreferencesPage{Changes: changes, Err: err}
 		})
 	}
-	if _, err := pipe.Exec(ctx); err != nil {
-		return nil, fmt.Errorf("read the changed preferences: %w", err)
+	reading.Wait()
+	return pages
+}
+
+// changedIn is [Store.ChangedPreferences] of one partition.
+func (r *Store) changedIn(ctx context.Context, partition int, from int64, limit int,
+) ([]notification.PreferencesChange, error) {
+	keys := preferencesKeys(partition)
+	users, err := r.client.ZRangeByScoreWithScores(ctx, keys[1], &redis.ZRangeBy{
+		Min: strconv.FormatInt(from, 10), Max: "+inf", Count: int64(limit),
+	}).Result()
+	if err != nil || len(users) == 0 {
+		return nil, err
 	}
-	texts := make([]*redis.SliceCmd, len(from))
-	for partition, users := range changed {
-		known := len(users.Val()) == 1 && int64(users.Val()[0].Score) == from[partition] // most of the time
-		if len(users.Val()) == 0 || known {
-			continue
-		}
-		names := make([]string, len(users.Val()))
-		for i, user := range users.Val() {
-			names[i], _ = user.Member.(string)
-		}
-		texts[partition] = pipe.HMGet(ctx, preferencesKeys(partition)[0], names...)
+	changes, names := make([]notification.PreferencesChange, len(users)), make([]string, len(users))
+	for i, user := range users {
+		names[i], _ = user.Member.(string)
+		changes[i] = notification.PreferencesChange{UserID: names[i], Number: int64(user.Score)}
 	}
-	if _, err := pipe.Exec(ctx); err != nil {
-		return nil, fmt.Errorf("read the changed preferences: %w", err)
+	if len(changes) == 1 && changes[0].Number == from { // it is known: most of the time
+		return changes, nil
 	}
-	pages := make([][]notification.PreferencesChange, len(from))
-	for partition, users := range changed {
-		for i, user := range users.Val() {
-			c := notification.PreferencesChange{Number: int64(user.Score)}
-			c.UserID, _ = user.Member.(string)
-			if texts[partition] != nil {
-				text, _ := texts[partition].Val()[i].(string)
-				// What another version wrote and this one can't read leaves everything to the policy.
-				c.Preferences, _ = decodePreferences(text)
-			}
-			pages[partition] = append(pages[partition], c)
-		}
+	texts, err := r.client.HMGet(ctx, keys[0], names...).Result()
+	if err != nil {
+		return nil, err
 	}
-	return pages, nil
+	for i := range changes {
+		text, _ := texts[i].(string)
+		// What another version wrote and this one can't read leaves everything to the policy.
+		changes[i].Preferences, _ = decodePreferences(text)
+	}
+	return changes, nil
 }

@@ -61,14 +61,17 @@ func (p *probe) changes(from int64, limit int) (users []string, last int64) {
 	for i := range numbers {
 		numbers[i] = from
 	}
-	pages, err := p.ChangedPreferences(p.Context(), numbers, limit)
-	if err != nil || len(pages) != parts {
-		p.Fatalf("%d pages of %d parts: %v", len(pages), parts, err)
+	pages := p.ChangedPreferences(p.Context(), numbers, limit)
+	if len(pages) != parts {
+		p.Fatalf("%d pages of %d parts", len(pages), parts)
 	}
 	for _, page := range pages {
-		for i, c := range page {
-			if i > 0 && c.Number <= page[i-1].Number || c.Number < from {
-				p.Errorf("change %d after %d, from %d", c.Number, page[max(0, i-1)].Number, from)
+		if page.Err != nil {
+			p.Fatal(page.Err)
+		}
+		for i, c := range page.Changes {
+			if i > 0 && c.Number <= page.Changes[i-1].Number || c.Number < from {
+				p.Errorf("change %d after %d, from %d", c.Number, page.Changes[max(0, i-1)].Number, from)
 			}
 			users, last = append(users, c.UserID), max(last, c.Number)
 		}

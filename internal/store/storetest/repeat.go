@@ -3,10 +3,12 @@ package storetest
 import (
 	"encoding/json"
 	"math/rand/v2"
+	"strconv"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
@@ -71,6 +73,35 @@ func repeatsAreCompared(p *probe) {
 		}
 		if diff := cmp.Diff(want[i], again[i].Differences(a.First)); diff != "" {
 			p.Errorf("what differs in %s (-want +got):\n%s", again[i].ID, diff)
+		}
+	}
+}
+
+// idIsOneUsers: an id that a producer chose is one user's in the whole deployment, also when it has the form of those
+// that pacer makes.
+func idIsOneUsers(p *probe) {
+	of := func(id string, partition int) *notification.Notification {
+		return p.notification(func(n *notification.Notification) {
+			n.ID = id
+			for i := 0; dispatch.PartitionOf(n.UserID, Partitions) != partition; i++ {
+				n.UserID = "user" + strconv.Itoa(i)
+			}
+		})
+	}
+	for _, id := range []string{
+		"chosen", "0193e4d2-7f5a-4c3b-8a90-1b2c3d4e5f60", "0193e4d2-7f5a-7c3b-8a90-1b2c3d4e5f60",
+	} {
+		first, second := of(id, 0), of(id, 1)
+		accepted, err := p.Accept(p.Context(), []*notification.Notification{first})
+		if err != nil || accepted[0].Known {
+			p.Fatalf("%s for %s: %+v, %v", id, first.UserID, accepted, err)
+		}
+		foreign, err := p.Accept(p.Context(), []*notification.Notification{second})
+		if err != nil || !foreign[0].Known || !foreign[0].At.IsZero() {
+			p.Errorf("%s for %s, too: %+v, %v", id, second.UserID, foreign, err)
+		}
+		if v := p.want(id, notification.StatusQueued, 0, ""); v.UserID != first.UserID {
+			p.Errorf("%s is shown as that of %s", id, v.UserID)
 		}
 	}
 }

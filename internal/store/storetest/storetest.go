@@ -95,6 +95,7 @@ func Cases() []Case {
 	}{
 		{"AcceptedOnce", acceptedOnce},
 		{"AcceptedInOneBatchTwice", acceptedTwiceInOneBatch},
+		{"AnIDIsOneUsers", idIsOneUsers},
 		{"RepeatsAreCompared", repeatsAreCompared},
 		{"ContentComesBack", contentComesBack},
 		{"GrantedOnceAndDelivered", delivered},
