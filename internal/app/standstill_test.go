@@ -1,10 +1,7 @@
 package app_test
 
 import (
-<<<<<<< HEAD
-=======
 	"bytes"
->>>>>>> sredis
 	"context"
 	"fmt"
 	"log/slog"
@@ -12,10 +9,7 @@ import (
 	"testing"
 	"time"
 
-<<<<<<< HEAD
 	"github.com/pacer-notify/pacer/internal/app"
-=======
->>>>>>> sredis
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
@@ -54,7 +48,6 @@ func TestRedisStandsStillAndAcceptsGoOn(t *testing.T) {
 	d.verify(append(ids, d.receiver.got()[0].ID))
 }
 
-<<<<<<< HEAD
 // Redis stands still while a process is told to stop. The process ends, although the driver itself would wait for an
 // hour: else it would be killed, with its listeners open.
 func TestRedisStandsStillAndAProcessStops(t *testing.T) {
@@ -93,7 +86,7 @@ func TestRedisStandsStillAndAProcessStops(t *testing.T) {
 		})
 	}
 }
-=======
+
 // The store itself stands still: whoever asks to have something accepted is told so, and waits no longer than anybody
 // does, although the driver would wait for an hour. What is repeated afterwards is accepted once.
 func TestTheStoreOnRedisStandsStillAndSaysSo(t *testing.T) {
@@ -166,4 +159,3 @@ func (d *fleet) postWithin(limit time.Duration, body string, header http.Header)
 	}
 	return response.StatusCode, response.Body.Close()
 }
->>>>>>> sredis

@@ -160,7 +160,7 @@ func (r *Store) claimIDs(ctx context.Context, batch []*notification.Notification
 // each for three months would be more than all else that Redis keeps.
 const (
 	idLife    = 93 * 24 * time.Hour
-	newIDLife = 7 * 24 * time.Hour
+	newIDLife = 24 * time.Hour
 )
 
 func (r *Store) idKey(id string) string {
