@@ -291,8 +291,8 @@ func TestJobsAndMove(t *testing.T) {
 	d.want(d.command("jobs", "--stop", jobs[0].ID), 1, "", jobs[0].ID+" is already done")
 }
 
-// sumOfHistory is the last line of the history of [waitingFor]. A slow process returns a grant that it gets late, which is
-// one more deferral.
+// sumOfHistory is the last line of the history of [waitingFor]. A slow process returns a grant that it gets late, which
+// is one more deferral.
 var sumOfHistory = regexp.MustCompile(`^sum 4 1 [2-9] 1 0 0 0$`)
 
 // The history has a line for each hour and their sum, and says so when there is nothing.

@@ -8,8 +8,8 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// patience is how long a client waits for a reply where no context ends sooner. A late reply means a busy machine, and to
-// give up would only ask it twice.
+// patience is how long a client waits for a reply where no context ends sooner. A late reply means a busy machine, and
+// to give up would only ask it twice.
 const patience = 2 * time.Minute
 
 // options are the client settings for tests: contexts bound each command, a refused connection is reported at once,
