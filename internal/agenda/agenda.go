@@ -20,6 +20,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -180,7 +181,8 @@ type Agendas struct {
 
 	rounds []sync.RWMutex // by partition: held for reading while a round is made
 
-	oneServer bool // not a cluster: one script may name several partitions
+	oneServer bool          // not a cluster: one script may name several partitions
+	looking   []atomic.Bool // by partition, on a cluster: whether Due is asking it
 }
 
 // New makes the agendas of a deployment.
@@ -194,8 +196,8 @@ func New(client redis.UniversalClient, cfg Config) (*Agendas, error) {
 	}
 	s := &Agendas{
 		client: client, cfg: cfg, oneServer: queue.Tells(cfg.Direct),
-		rounds: make([]sync.RWMutex, cfg.Partitions),
-		lease:  micros(cfg.Lease), horizon: micros(cfg.Horizon),
+		rounds: make([]sync.RWMutex, cfg.Partitions), looking: make([]atomic.Bool, cfg.Partitions),
+		lease: micros(cfg.Lease), horizon: micros(cfg.Horizon),
 		retention: strconv.FormatInt(cfg.Retention.Milliseconds(), 10),
 	}
 	for partition := range cfg.Partitions {

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
+	"time"
 
 	"github.com/pacer-notify/pacer/internal/dispatch"
 )
@@ -63,20 +63,43 @@ func (s *Agendas) Due(ctx context.Context) ([]int, error) {
 	return due, nil
 }
 
-// dueApart looks at each partition by itself, at several at once.
+// duePatience is how long the partitions of several servers are waited for. The driver of one that stands still may
+// wait for minutes.
+const duePatience = 5 * time.Second
+
+// dueApart looks at each partition by itself, at all of them at once. One that does not respond counts as due, and is
+// not looked at again before it has.
 func (s *Agendas) dueApart(ctx context.Context, all []int) []int {
-	found := make([]bool, len(all))
-	for some := range slices.Chunk(all, dueAtOnce) {
-		var looks sync.WaitGroup
-		for _, partition := range some {
-			looks.Go(func() {
-				due, err := s.dueOf(ctx, partition)
-				found[partition] = err != nil || len(due) > 0
-			})
+	due, idle, asked := make([]bool, len(all)), make(chan int, len(all)), 0
+	for _, partition := range all {
+		due[partition] = true
+		if !s.looking[partition].CompareAndSwap(false, true) {
+			continue
 		}
-		looks.Wait()
+		asked++
+		go func() {
+			defer s.looking[partition].Store(false)
+			found, err := s.dueOf(ctx, partition)
+			if err != nil || len(found) > 0 {
+				partition = -1
+			}
+			idle <- partition
+		}()
 	}
-	return slices.DeleteFunc(all, func(partition int) bool { return !found[partition] })
+	patience := time.NewTimer(duePatience)
+	defer patience.Stop()
+waiting:
+	for range asked {
+		select {
+		case partition := <-idle:
+			if partition >= 0 {
+				due[partition] = false
+			}
+		case <-patience.C:
+			break waiting
+		}
+	}
+	return slices.DeleteFunc(all, func(partition int) bool { return !due[partition] })
 }
 
 // dueOf looks at partitions in one script.

@@ -3,7 +3,10 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/beat"
@@ -41,7 +44,14 @@ type Sweeper struct {
 	interval   time.Duration
 	repaired   func(Repairs)
 	log        *slog.Logger
+
+	sweeping []atomic.Bool // by partition: whether a sweep of it is under way
+	running  sync.WaitGroup
 }
+
+// sweepPatience is how long a round waits for a partition. On Redis Cluster its server may stand still, and the driver
+// may wait for minutes.
+const sweepPatience = 5 * time.Second
 
 // wholeEvery is how many rounds there are from one in which every partition is swept to the next such one. In the
 // others only those are in which something is due. A sweep also forgets what nobody needs any more.
@@ -53,11 +63,15 @@ func NewSweeper(partitions Partitions, interval time.Duration, repaired func(Rep
 	if repaired == nil {
 		repaired = func(Repairs) {}
 	}
-	return &Sweeper{partitions: partitions, interval: interval, repaired: repaired, log: log}
+	return &Sweeper{
+		partitions: partitions, interval: interval, repaired: repaired, log: log,
+		sweeping: make([]atomic.Bool, partitions.Partitions()),
+	}
 }
 
 // Run sweeps until ctx ends.
 func (s *Sweeper) Run(ctx context.Context) {
+	defer s.running.Wait()
 	ticker := beat.NewTicker(s.interval)
 	defer ticker.Stop()
 	away := false
@@ -105,10 +119,11 @@ func (s *Sweeper) Sweep(ctx context.Context) error {
 	return s.sweepEach(ctx, all)
 }
 
+// sweepEach sweeps partitions one after another.
 func (s *Sweeper) sweepEach(ctx context.Context, partitions []int) error {
 	var first error
 	for _, partition := range partitions {
-		err := s.sweep(ctx, partition)
+		err := s.sweepWithin(ctx, partition)
 		if first == nil {
 			first = err
 		}
@@ -117,6 +132,27 @@ func (s *Sweeper) sweepEach(ctx context.Context, partitions []int) error {
 		}
 	}
 	return first
+}
+
+// sweepWithin sweeps a partition. A sweep that takes longer than sweepPatience goes on, and until it ends its partition
+// is left alone.
+func (s *Sweeper) sweepWithin(ctx context.Context, partition int) error {
+	if !s.sweeping[partition].CompareAndSwap(false, true) {
+		return fmt.Errorf("sweep partition %d: its server has not responded yet", partition)
+	}
+	swept := make(chan error, 1)
+	s.running.Go(func() {
+		defer s.sweeping[partition].Store(false)
+		swept <- s.sweep(ctx, partition)
+	})
+	patience := time.NewTimer(sweepPatience)
+	defer patience.Stop()
+	select {
+	case err := <-swept:
+		return err
+	case <-patience.C:
+		return fmt.Errorf("sweep partition %d: its server has not responded within %s", partition, sweepPatience)
+	}
 }
 
 // sweepsAtMost is how many sweeps of a partition follow each other: what is left then waits for the next round.

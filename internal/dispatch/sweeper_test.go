@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -161,7 +162,7 @@ func TestSweeperEndsQuietly(t *testing.T) {
 			defer close(done)
 			sweeper.Run(ctx)
 		}()
-		pass(90 * time.Second)
+		pass(3 * time.Second) // the first sweep is under way
 		cancel()
 		<-done
 		if len(l.Lines()) != 0 {
@@ -270,5 +271,36 @@ func TestOnlyWhatIsDueIsSwept(t *testing.T) {
 		if diff := cmp.Diff(want, l.Lines()); diff != "" {
 			t.Errorf("log differs (-want +got):\n%s", diff)
 		}
+	})
+}
+
+// The server of a partition does not respond, and its driver waits for an hour. The other partitions are swept every
+// round all the same.
+func TestSweeperLeavesASilentPartition(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		calls := [2]atomic.Int64{}
+		silent := func(context.Context) (dispatch.Repairs, error) {
+			calls[0].Add(1)
+			pass(time.Hour)
+			return dispatch.Repairs{}, nil
+		}
+		others := func(context.Context) (dispatch.Repairs, error) {
+			calls[1].Add(1)
+			return dispatch.Repairs{}, nil
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		sweeper := dispatch.NewSweeper(partitions{silent, others}, time.Second, nil, slog.New(slog.DiscardHandler))
+		var running sync.WaitGroup
+		running.Go(func() { sweeper.Run(ctx) })
+		pass(2 * time.Minute)
+		if n := calls[0].Load(); n != 1 {
+			t.Errorf("the silent partition is asked %d times, want once", n)
+		}
+		if n := calls[1].Load(); n < 90 {
+			t.Errorf("the other one is swept %d times in two minutes", n)
+		}
+		stop()
+		running.Wait()
 	})
 }

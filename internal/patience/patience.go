@@ -4,22 +4,30 @@ package patience
 import (
 	"context"
 	"fmt"
+	"runtime/debug"
 	"time"
 )
 
 // Ask asks, and waits no longer than d. Then its error is a [context.DeadlineExceeded], or that of ctx. What is said
-// later is dropped; asking ends with its own context, or with the driver's time-outs.
+// later is dropped; asking ends with its own context, or with the driver's time-outs. A panic is an error.
 func Ask[T any](ctx context.Context, d time.Duration, ask func(context.Context) (T, error)) (T, error) {
 	type reply struct {
 		value T
 		err   error
 	}
+	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, d)
 	said := make(chan reply, 1)
 	go func() {
 		defer cancel()
-		value, err := ask(ctx)
-		said <- reply{value, err}
+		var r reply
+		defer func() {
+			if p := recover(); p != nil { // it would end the process, not only what the caller does
+				r.err = fmt.Errorf("asking panicked: %v\n%s", p, debug.Stack())
+			}
+			said <- r
+		}()
+		r.value, r.err = ask(ctx)
 	}()
 	select {
 	case r := <-said:
@@ -31,6 +39,6 @@ func Ask[T any](ctx context.Context, d time.Duration, ask func(context.Context) 
 		default:
 		}
 		var none T
-		return none, fmt.Errorf("no reply within %s: %w", d, ctx.Err())
+		return none, fmt.Errorf("no reply within %s: %w", time.Since(began).Round(time.Millisecond), ctx.Err())
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/beat"
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/patience"
 )
 
 // Source is a store of preferences.
@@ -54,6 +55,8 @@ type Config struct {
 const (
 	// lookEvery is how often a process looks for changes, and lookTimeout how long that may take.
 	lookEvery, lookTimeout = 250 * time.Millisecond, 10 * time.Second
+	// storePatience is how long it waits for a server to wake users or to keep the marks. The driver may wait for minutes.
+	storePatience = 3 * time.Second
 	// pageSize is about how many changes are read at a time.
 	pageSize = 2000
 	// wakeSize is how many users a script wakes, and wakeMost how many are woken in a look.
@@ -161,7 +164,9 @@ func (f *Follower) Look(ctx context.Context) {
 // Refresh reads what has changed. Run then wakes whom it concerns at once. An error is that of the parts that could
 // not be read.
 func (f *Follower) Refresh(ctx context.Context) error {
-	err := f.readAll(ctx)
+	_, err := patience.Ask(ctx, lookTimeout, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, f.readAll(ctx) // which waits for a look that is under way
+	})
 	select {
 	case f.hurry <- struct{}{}:
 	default:
@@ -254,11 +259,7 @@ func (f *Follower) wake(ctx context.Context) {
 		partition := f.cfg.Agendas.PartitionOf(c.user)
 		byPartition[partition] = append(byPartition[partition], c)
 	}
-	for partition, changes := range byPartition {
-		for some := range slices.Chunk(changes, wakeSize) {
-			left = append(left, f.wakeSome(ctx, partition, some)...)
-		}
-	}
+	left = append(left, f.wakeEach(ctx, byPartition)...)
 	for _, c := range left {
 		marks[c.part] = min(marks[c.part], c.number-1)
 	}
@@ -268,13 +269,35 @@ func (f *Follower) wake(ctx context.Context) {
 	f.noteWoken(ctx, marks)
 }
 
+// wakeEach wakes users, all partitions at once, and returns those who have to be woken once more. It waits for no
+// partition whose server does not respond longer than storePatience.
+func (f *Follower) wakeEach(ctx context.Context, byPartition map[int][]change) []change {
+	again := make(chan []change)
+	for partition, changes := range byPartition {
+		go func() {
+			var left []change
+			for some := range slices.Chunk(changes, wakeSize) {
+				left = append(left, f.wakeSome(ctx, partition, some)...)
+			}
+			again <- left
+		}()
+	}
+	var left []change
+	for range byPartition {
+		left = append(left, <-again...)
+	}
+	return left
+}
+
 // wakeSome wakes users of one partition, and returns those who have to be woken once more.
 func (f *Follower) wakeSome(ctx context.Context, partition int, changes []change) []change {
 	users := make([]string, len(changes))
 	for i, c := range changes {
 		users[i] = c.user
 	}
-	waiting, err := f.cfg.Agendas.WakePersonal(ctx, partition, users...)
+	waiting, err := patience.Ask(ctx, storePatience, func(ctx context.Context) (int, error) {
+		return f.cfg.Agendas.WakePersonal(ctx, partition, users...)
+	})
 	if err != nil {
 		f.cfg.Log.DebugContext(ctx, "could not reschedule notifications under changed preferences; retrying at the next check",
 			"users", len(users), "error", err)
@@ -295,7 +318,9 @@ func (f *Follower) noteWoken(ctx context.Context, marks []int64) {
 	if slices.Equal(marks, f.noted) {
 		return
 	}
-	if err := f.cfg.Marks.NoteWoken(ctx, marks); err != nil {
+	if _, err := patience.Ask(ctx, storePatience, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, f.cfg.Marks.NoteWoken(ctx, marks)
+	}); err != nil {
 		f.cfg.Log.DebugContext(ctx, "could not note whose notifications were rescheduled; the next process to start reschedules them again",
 			"error", err)
 		return

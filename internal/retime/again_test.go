@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/pacer-notify/pacer/internal/effective"
 	"github.com/pacer-notify/pacer/internal/retime"
 	"github.com/pacer-notify/pacer/test/redistest"
@@ -71,11 +73,12 @@ func TestALaterChangeKeepsTheSpread(t *testing.T) {
 	}
 }
 
-// A process leaves a pass that is slow for a change: the others wait for it to be ready.
-func TestAChangeDoesNotWaitForASlowPass(t *testing.T) {
-	t.Parallel()
-	client := redistest.Client(t)
-	a := newProcess(t, client, old)
+// beginSlowPass has a process begin a pass over a hundred users of one partition, who go over that time, and makes a
+// change once some of them have gone.
+func beginSlowPass(
+	t *testing.T, client redis.UniversalClient, a *process, over time.Duration, then effective.Change,
+) {
+	t.Helper()
 	for i, users := 0, 0; users < 100; i++ {
 		if user := fmt.Sprint("user", i); a.PartitionOf(user) == 0 {
 			a.accept(user, 2)
@@ -83,16 +86,24 @@ func TestAChangeDoesNotWaitForASlowPass(t *testing.T) {
 		}
 	}
 	a.work()
-	a.Changed(effective.Change{Before: old, After: newest, Over: time.Hour})
+	a.Changed(effective.Change{Before: old, After: newest, Over: over})
 	a.step() // it begins the pass
 	go func() {
 		for t.Context().Err() == nil {
 			if p, err := retime.Read(t.Context(), client); err == nil && p.Done > 0 {
-				a.Changed(effective.Change{Before: newest, After: alike})
+				a.Changed(then)
 				return
 			}
 		}
 	}()
+}
+
+// A process leaves a pass that is slow for a change: the others wait for it to be ready.
+func TestAChangeDoesNotWaitForASlowPass(t *testing.T) {
+	t.Parallel()
+	client := redistest.Client(t)
+	a := newProcess(t, client, old)
+	beginSlowPass(t, client, a, time.Hour, effective.Change{Before: newest, After: alike})
 	a.step()
 	if claim, err := client.HGet(t.Context(), retime.Key, "c0").Result(); err != nil || claim == "done" {
 		t.Fatalf("the change has waited for the partition, which is %s, %v", claim, err)
@@ -103,6 +114,56 @@ func TestAChangeDoesNotWaitForASlowPass(t *testing.T) {
 	}
 	if got := progress(t.Context(), t, client); got.Version != alike || !got.UnderWay() {
 		t.Errorf("want a new pass: %+v", got)
+	}
+}
+
+// A change with the same limits does not interrupt a pass, which goes on under its name.
+func TestAChangeOfNothingInterruptsNoPass(t *testing.T) {
+	t.Parallel()
+	client := redistest.Client(t)
+	a := newProcess(t, client, old)
+	beginSlowPass(t, client, a, 3*time.Second, effective.Change{Before: newest, After: alike, SameLimits: true})
+	a.step()
+	if claim, err := client.HGet(t.Context(), retime.Key, "c0").Result(); err != nil || claim != "done" {
+		t.Errorf("the partition is %s, %v; want it done", claim, err)
+	}
+	a.step()
+	if got := progress(t.Context(), t, client); got.Version != alike || got.UnderWay() || a.Ready() != alike {
+		t.Errorf("want the pass to have ended under the new name: %+v", got)
+	}
+}
+
+// Redis loses the number of the passes: each process goes on with the new ones.
+func TestPassesAreCountedAnew(t *testing.T) {
+	t.Parallel()
+	client := redistest.Client(t)
+	a, b := newProcess(t, client, old), newProcess(t, client, old)
+	a.accept("ada", 10)
+	a.work()
+	for _, p := range []*process{a, b} {
+		p.load(newest)
+		p.step()
+	}
+	for range 3 {
+		a.step()
+		b.step()
+	}
+	if err := client.HSet(t.Context(), retime.Key, "pass", "40").Err(); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []*process{a, b} {
+		p.Changed(effective.Change{Before: newest, After: alike})
+		p.step()
+	}
+	if err := client.Del(t.Context(), retime.Key).Err(); err != nil {
+		t.Fatal(err)
+	}
+	for range 4 {
+		a.step()
+		b.step()
+	}
+	if n, err := client.HGet(t.Context(), retime.Key, "pass").Int(); n != 1 || err != nil {
+		t.Errorf("there were %d passes, %v; want one", n, err)
 	}
 }
 

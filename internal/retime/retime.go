@@ -146,9 +146,31 @@ func (s *Service) step(ctx context.Context) (wait time.Duration, err error) {
 	return s.look(ctx)
 }
 
+// unseen are the changes that are not this process's own yet.
 func (s *Service) unseen() []effective.Change {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.takeOut()
+}
+
+// pressing reports whether there is a change for which a pass is to be left. Those with the same limits become this
+// process's own instead: the pass goes on under their name.
+func (s *Service) pressing(ctx context.Context) bool {
+	s.mu.Lock()
+	if slices.ContainsFunc(s.changes, func(c effective.Change) bool { return !c.SameLimits }) {
+		s.mu.Unlock()
+		return true
+	}
+	renamed := s.takeOut()
+	s.mu.Unlock()
+	for _, c := range renamed {
+		s.take(ctx, c)
+	}
+	return false
+}
+
+// takeOut empties the list of changes. The lock is held.
+func (s *Service) takeOut() []effective.Change {
 	select {
 	case <-s.kicked:
 	default:
@@ -219,6 +241,9 @@ func (s *Service) look(ctx context.Context) (wait time.Duration, err error) {
 	known, err := Read(asking, s.cfg.Client)
 	if err != nil {
 		return later, err
+	}
+	if known.pass < s.passed && s.passed < math.MaxInt {
+		s.passed = 0 // Redis has lost the number, and counts from the beginning
 	}
 	version := s.Ready()
 	if known.Version == version && known.Everywhere && known.pass > s.passed {

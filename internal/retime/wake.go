@@ -13,7 +13,7 @@ func (s *Service) takePart(ctx context.Context, known *Progress) (wait time.Dura
 	if !known.UnderWay() {
 		return later, nil
 	}
-	for ctx.Err() == nil && len(s.kicked) == 0 {
+	for ctx.Err() == nil && !s.pressing(ctx) {
 		partition, err := claimPartition.Run(ctx, s.cfg.Client, []string{key}, known.pass, s.cfg.Process,
 			lease.Microseconds()).Int()
 		if err != nil {
@@ -37,7 +37,7 @@ var errOver = errors.New("another pass has begun, or has to")
 func (s *Service) wakeAll(ctx context.Context, known *Progress, partition int) error {
 	err := s.cfg.Agendas.EachUser(ctx, partition, func(users []string) error {
 		for some := range slices.Chunk(users, page) {
-			if len(s.kicked) > 0 {
+			if s.pressing(ctx) {
 				return errOver
 			}
 			if err := s.cfg.Agendas.Wake(ctx, partition, some...); err != nil {
@@ -84,8 +84,10 @@ func (s *Service) pace(ctx context.Context, known *Progress, partition, users in
 			select {
 			case <-time.After(some):
 			case <-s.kicked:
-				s.kick() // for takePart, which ends too
-				return errOver
+				if s.pressing(ctx) {
+					return errOver
+				}
+				continue
 			case <-ctx.Done():
 				return ctx.Err()
 			}
