@@ -55,7 +55,8 @@ type Config struct {
 const (
 	// lookEvery is how often a process looks for changes, and lookTimeout how long that may take.
 	lookEvery, lookTimeout = 250 * time.Millisecond, 10 * time.Second
-	// storePatience is how long it waits for a server to wake users or to keep the marks. The driver may wait for minutes.
+	// storePatience is how long it waits for a server to wake users or to keep the marks. The driver may wait for
+	// minutes.
 	storePatience = 3 * time.Second
 	// pageSize is about how many changes are read at a time.
 	pageSize = 2000

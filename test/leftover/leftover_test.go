@@ -53,8 +53,9 @@ func TestGoroutines(t *testing.T) { //nolint:paralleltest // goroutines of other
 	for range more {
 		go func() { <-stop }()
 	}
-	if n := ask(); n < before+more || n > before+more+10 {
-		t.Errorf("%d goroutines are counted, want %d and %d more", n, before, more)
+	// Some of those before, such as of other tests, may have ended, and the server's own come and go.
+	if n := ask(); n < before+more-10 || n > before+more+10 {
+		t.Errorf("%d goroutines are counted, want about %d and %d more", n, before, more)
 	}
 	close(stop)
 }
