@@ -74,10 +74,10 @@ func TestALaterChangeKeepsTheSpread(t *testing.T) {
 }
 
 // beginSlowPass has a process begin a pass over a hundred users of one partition, who go over that time, and makes a
-// change once some of them have gone.
+// change once some of them have gone. It returns a channel that is closed when the change is made.
 func beginSlowPass(
 	t *testing.T, client redis.UniversalClient, a *process, over time.Duration, then effective.Change,
-) {
+) (changed <-chan struct{}) {
 	t.Helper()
 	for i, users := 0, 0; users < 100; i++ {
 		if user := fmt.Sprint("user", i); a.PartitionOf(user) == 0 {
@@ -88,7 +88,9 @@ func beginSlowPass(
 	a.work()
 	a.Changed(effective.Change{Before: old, After: newest, Over: over})
 	a.step() // it begins the pass
+	made := make(chan struct{})
 	go func() {
+		defer close(made)
 		for t.Context().Err() == nil {
 			if p, err := retime.Read(t.Context(), client); err == nil && p.Done > 0 {
 				a.Changed(then)
@@ -96,6 +98,7 @@ func beginSlowPass(
 			}
 		}
 	}()
+	return made
 }
 
 // A process leaves a pass that is slow for a change: the others wait for it to be ready.
@@ -122,8 +125,10 @@ func TestAChangeOfNothingInterruptsNoPass(t *testing.T) {
 	t.Parallel()
 	client := redistest.Client(t)
 	a := newProcess(t, client, old)
-	beginSlowPass(t, client, a, 3*time.Second, effective.Change{Before: newest, After: alike, SameLimits: true})
+	changed := beginSlowPass(t, client, a, 3*time.Second,
+		effective.Change{Before: newest, After: alike, SameLimits: true})
 	a.step()
+	<-changed // a slow machine makes it after the pass
 	if claim, err := client.HGet(t.Context(), retime.Key, "c0").Result(); err != nil || claim != "done" {
 		t.Errorf("the partition is %s, %v; want it done", claim, err)
 	}

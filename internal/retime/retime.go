@@ -99,11 +99,6 @@ func (s *Service) Changed(c effective.Change) {
 	s.mu.Lock()
 	s.changes = append(s.changes, c)
 	s.mu.Unlock()
-	s.kick()
-}
-
-// kick has Run look at once.
-func (s *Service) kick() {
 	select {
 	case s.kicked <- struct{}{}:
 	default:
