@@ -15,6 +15,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/deployment"
 	"github.com/pacer-notify/pacer/internal/events"
 	"github.com/pacer-notify/pacer/internal/ops"
+	"github.com/pacer-notify/pacer/internal/presence"
 	"github.com/pacer-notify/pacer/internal/refusal"
 	"github.com/pacer-notify/pacer/internal/store/postgres"
 	"github.com/pacer-notify/pacer/test/postgrestest"
@@ -186,7 +187,7 @@ func TestADatabaseIsAddedToARunningDeployment(t *testing.T) {
 	}
 }
 
-// What was declined is dropped, and nothing else stands in the way.
+// What was declined is dropped, and nothing else stands in the way: not even a process that died a moment ago.
 func TestAnImportCanBeDeclined(t *testing.T) {
 	t.Parallel()
 	d, r := newDeployment(t, onRedis, crowdPolicy, 1), newReceiver(t)
@@ -196,6 +197,12 @@ func TestAnImportCanBeDeclined(t *testing.T) {
 	d.databaseURL = postgrestest.URL(t)
 	log := slog.New(slog.DiscardHandler)
 	d.wantRefusal("keeps 2 waiting notifications")
+	client := redis.NewUniversalClient(d.settings().Redis.Options)
+	defer client.Close()
+	dead := presence.NewAnnouncer(client, "dead", nil, func() int { return 0 }, log)
+	if err := dead.Announce(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	if err := deployment.DeclineImport(t.Context(), d.settings(), log); err != nil {
 		t.Fatal(err)
 	}

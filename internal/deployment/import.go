@@ -61,13 +61,12 @@ func withUnimported(ctx context.Context, cfg *settings.Resolved, log *slog.Logge
 		return err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
-	processes, err := presence.List(ctx, d.Redis.Client)
+	running, err := presence.Running(ctx, d.Redis.Client)
 	switch {
 	case err != nil:
 		return err
-	case len(processes) > 0:
-		return refusal.New("process %s on %s is running: stop every dispatcher, wait ten seconds, and import again",
-			processes[0].ID, processes[0].Host)
+	case running.ID != "":
+		return refusal.New("process %s on %s is running: stop every dispatcher, and import again", running.ID, running.Host)
 	}
 	switch err := d.Relay.CheckImported(ctx); {
 	case err == nil:

@@ -175,6 +175,35 @@ func List(ctx context.Context, client redis.UniversalClient) ([]Process, error) 
 	return processes, nil
 }
 
+// Running returns a process that runs: it sees the process renew its entry. It waits for the entries of those who died,
+// or could not take themselves off the list, to end, which lasts up to ten seconds. ID is empty when nobody runs.
+func Running(ctx context.Context, client redis.UniversalClient) (Process, error) {
+	ticker := time.NewTicker(interval / 8)
+	defer ticker.Stop()
+	left := map[string]time.Duration{} // how long each entry had to live when it was looked at
+	for {
+		processes, err := List(ctx, client)
+		if err != nil || len(processes) == 0 {
+			return Process{}, err
+		}
+		for _, p := range processes {
+			now, err := client.PTTL(ctx, prefix+p.ID).Result()
+			if err != nil {
+				return Process{}, fmt.Errorf("read how long the entry of process %s has to live: %w", p.ID, err)
+			}
+			if before, seen := left[p.ID]; seen && now > before {
+				return p, nil
+			}
+			left[p.ID] = now
+		}
+		select {
+		case <-ctx.Done():
+			return Process{}, ctx.Err()
+		case <-ticker.C:
+		}
+	}
+}
+
 // Alive returns the processes that are alive, without their reports.
 func Alive(ctx context.Context, client redis.UniversalClient) ([]stats.Process, error) {
 	listed, err := List(ctx, client)

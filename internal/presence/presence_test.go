@@ -205,6 +205,43 @@ func TestKilledProcessIsListedNoLongerThanTenSeconds(t *testing.T) {
 	})
 }
 
+// A process that died is waited for; one that renews its entry is found, also beside a dead one.
+func TestRunning(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		conn := redistest.Mini(t)
+		running := func(want string) {
+			t.Helper()
+			got, err := presence.Running(t.Context(), conn)
+			if err != nil || got.ID != want {
+				t.Errorf("running is %q, %v; want %q", got.ID, err, want)
+			}
+		}
+		start := time.Now()
+		running("")
+		if waited := time.Since(start); waited != 0 {
+			t.Errorf("it waited %s for nobody", waited)
+		}
+		announce(t, presence.NewAnnouncer(conn, "dead", nil, idle, quiet))
+		running("")
+		if waited := time.Since(start); waited > 11*time.Second {
+			t.Errorf("it waited %s for a dead process, whose entry lives for 10 s", waited)
+		}
+		announce(t, presence.NewAnnouncer(conn, "dead", nil, idle, quiet))
+		alive := presence.NewAnnouncer(conn, "alive", nil, idle, quiet)
+		stop := run(t.Context(), alive)
+		running(alive.ID())
+		stop()
+		running("")
+		announce(t, presence.NewAnnouncer(conn, "dead", nil, idle, quiet))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if got, err := presence.Running(ctx, conn); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("of a wait that was given up it says %q, %v", got.ID, err)
+		}
+	})
+}
+
 // broken makes every command of a client fail, or hang, while it is switched on.
 type broken struct {
 	on   atomic.Bool
