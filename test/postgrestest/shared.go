@@ -24,10 +24,13 @@ var (
 )
 
 func startShared() (*processtest.Instance, error) {
-	program, err := empty(nil, []string{"fsync=off", "synchronous_commit=off", "full_page_writes=off"})
+	program, err := empty(nil, []string{
+		"fsync=off", "synchronous_commit=off", "full_page_writes=off", "max_wal_size=64MB",
+	})
 	if err != nil {
 		return nil, err
 	}
+	program.Memory = true
 	in, err := processtest.NewInstance(program)
 	if err != nil {
 		return nil, err

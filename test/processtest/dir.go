@@ -16,8 +16,8 @@ const dirPrefix = "pacertest-"
 // removeAbandonedOnce removes what earlier processes left behind, once in the life of this process.
 var removeAbandonedOnce sync.Once
 
-// Dir is a directory in the system's temporary directory that lasts no longer than it is needed. When the process is
-// killed before it calls Remove, the next process that makes a Dir removes this one too.
+// Dir is a directory in the system's temporary directory, or in memory, that lasts no longer than it is needed. When
+// the process is killed before it calls Remove, the next process that makes a Dir removes this one too.
 //
 // A lock on the directory reports whether its process still lives. The kernel holds the lock for the process and drops
 // it when the process ends, however it ends. A process number in a file could not tell: numbers are used again, and
@@ -28,10 +28,16 @@ type Dir struct {
 }
 
 // NewDir makes an empty directory whose name contains name.
-func NewDir(name string) (*Dir, error) {
-	removeAbandonedOnce.Do(func() { removeAbandoned(os.TempDir()) })
+func NewDir(name string) (*Dir, error) { return newDir("", name) }
+
+// newDir makes it below parent, or in the system's temporary directory when parent is empty.
+func newDir(parent, name string) (*Dir, error) {
+	removeAbandonedOnce.Do(func() {
+		removeAbandoned(os.TempDir())
+		removeAbandoned(memory)
+	})
 	for {
-		path, err := os.MkdirTemp("", dirPrefix+name+"-")
+		path, err := os.MkdirTemp(parent, dirPrefix+name+"-")
 		if err != nil {
 			return nil, fmt.Errorf("make a directory for %s: %w", name, err)
 		}

@@ -39,6 +39,9 @@ type Program struct {
 	// Ready reports whether the server on the port responds. Only the server itself may make it true, and not another
 	// one that happens to have the port.
 	Ready func(dir string, port int) bool
+	// Memory has the server's files kept in memory if there is room: for servers that many tests share, whose data need
+	// not be as slow to write as in production.
+	Memory bool
 	// Stop ends the server at once with all its processes; 0 is SIGKILL.
 	Stop syscall.Signal
 }
@@ -56,7 +59,11 @@ type Instance struct {
 
 // NewInstance starts a server on a free port and waits until it responds.
 func NewInstance(program Program) (_ *Instance, err error) {
-	dir, err := NewDir(program.Name)
+	makeDir := NewDir
+	if program.Memory {
+		makeDir = newMemoryDir
+	}
+	dir, err := makeDir(program.Name)
 	if err != nil {
 		return nil, err
 	}
