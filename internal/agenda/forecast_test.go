@@ -34,7 +34,7 @@ func TestWhatIsForeseenIsWhatHappens(t *testing.T) {
 	for n := range 15 {
 		t.Run(strconv.Itoa(n), func(t *testing.T) {
 			t.Parallel()
-			w, _, random := randomWorld(t, rand.New(rand.NewPCG(seed, uint64(n))))
+			w, random := randomWorld(t, rand.New(rand.NewPCG(seed, uint64(n))))
 			for range 30 {
 				w.accept(random())
 			}

@@ -77,7 +77,7 @@ type laterStanding struct {
 
 // whenAll reports when notifications of a user go, all at once: each has those before it go first. What it says is
 // exact as long as nothing more urgent comes, the settings stay, and what goes is delivered. It does not know of others
-// that expire.
+// that expire, or whose channel is paused: these count as going.
 func (s *Agendas) whenAll(ctx context.Context, userID string, requests []request) (throttle.Micros, []found, error) {
 	var names []string
 	for _, q := range requests {

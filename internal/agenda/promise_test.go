@@ -120,7 +120,21 @@ func (w *world) promises(entries []agenda.Entry, accepted bool) []notification.P
 	return promises
 }
 
-// together are those categories in which something takes slots from what goes in another, or from what takes its slots.
+// waitsIn are the categories in which something waits.
+func (w *world) waitsIn() (categories []string) {
+	w.t.Helper()
+	found, err := w.store.UserAgenda(w.test.Context(), "ada")
+	if err != nil {
+		w.t.Fatalf("read what waits: %v", err)
+	}
+	for _, waiting := range found.Waiting {
+		categories = append(categories, waiting.Category)
+	}
+	return categories
+}
+
+// together are those categories in which something takes slots from what goes in another, or from what takes its slots:
+// of categories in which something waits, as one in which nothing does connects no others.
 func (w *world) together(category string, categories []string) []string {
 	found := []string{category}
 	for i := 0; i < len(found); i++ {
@@ -133,13 +147,13 @@ func (w *world) together(category string, categories []string) []string {
 	return found
 }
 
-// randomWorld has random limits, hours and caps, and a past. It also gives its categories, and a source of entries.
-func randomWorld(t *testing.T, r *rand.Rand) (w *world, categories []string, random func() agenda.Entry) {
+// randomWorld has random limits, hours and caps, and a past. It also gives a source of entries.
+func randomWorld(t *testing.T, r *rand.Rand) (w *world, random func() agenda.Entry) {
 	t.Helper()
 	w = newWorld(t, t, redistest.Client(t), agenda.Settings{})
 	userCap, named := capsOf(r)
 	days := daysOf(r)
-	categories = []string{"chat", "news", "mail"}[:1+r.IntN(3)]
+	categories := []string{"chat", "news", "mail"}[:1+r.IntN(3)]
 	for _, category := range categories {
 		s := agenda.Settings{Plan: planOf(r, userCap, named), MaxDefer: 1000 * time.Hour}
 		s.Plan.Boundaries = days
@@ -164,7 +178,7 @@ func randomWorld(t *testing.T, r *rand.Rand) (w *world, categories []string, ran
 		w.accept(random())
 		w.playUntil(w.now.Add(time.Duration(r.IntN(10)) * 100 * time.Millisecond))
 	}
-	return w, categories, random
+	return w, random
 }
 
 // collapseKey is a random collapse key, or none.
@@ -184,7 +198,7 @@ func TestWhatIsToldIsWhatHappens(t *testing.T) {
 		t.Run(strconv.Itoa(n), func(t *testing.T) {
 			t.Parallel()
 			r := rand.New(rand.NewPCG(seed, uint64(n)))
-			w, categories, random := randomWorld(t, r)
+			w, random := randomWorld(t, r)
 			collapses := n%2 == 1
 			for range r.IntN(10) {
 				e := random()
@@ -217,7 +231,7 @@ func TestWhatIsToldIsWhatHappens(t *testing.T) {
 						p.DeliverAt, s.DeliverAt, diff)
 				}
 			}
-			before, gone := w.now, map[string]int{}
+			before, gone, categories := w.now, map[string]int{}, w.waitsIn()
 			for _, g := range w.drain() {
 				s, number := told[g.Notification.ID], gone[g.Category]
 				for _, category := range w.together(g.Category, categories) {
