@@ -43,11 +43,11 @@ type Live struct {
 	trend   trend
 	latest  *Snapshot
 	history []Point
-	// changedAt is when an action was last taken here. Snapshots from before do not show it.
-	changedAt time.Time
-	watchers  map[chan []byte]struct{}
-	woken     chan struct{} // a watcher came, or an action was taken
-	stopped   bool
+	// outdatedAt is when an action was last taken here, or a look failed. Snapshots from before are not current.
+	outdatedAt time.Time
+	watchers   map[chan []byte]struct{}
+	woken      chan struct{} // a watcher came, or an action was taken
+	stopped    bool
 }
 
 // NewLive makes a Live that looks by calling read. read fills in everything but the rates, the lateness and the pulls
@@ -144,7 +144,8 @@ func (l *Live) tellAway(ctx context.Context, err error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	stale, age := Snapshot{At: time.Now().UTC()}, "There are no figures yet."
+	l.outdatedAt = time.Now()
+	stale, age := Snapshot{At: l.outdatedAt.UTC()}, "There are no figures yet."
 	if l.latest != nil {
 		stale, age = *l.latest, fmt.Sprintf("The figures are %s old.", timespan.Seconds(time.Since(l.latest.At)))
 	}
@@ -159,18 +160,19 @@ func (l *Live) tellAway(ctx context.Context, err error) {
 func (l *Live) changed() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.changedAt = time.Now()
+	l.outdatedAt = time.Now()
 	select {
 	case l.woken <- struct{}{}:
 	default:
 	}
 }
 
-// Latest returns the latest snapshot. It reads a new one when nobody watches, or when an action was taken since.
+// Latest returns the latest snapshot. It reads a new one when nobody watches, and when an action was taken
+// or a look failed since.
 func (l *Live) Latest(ctx context.Context) (*Snapshot, error) {
 	l.mu.Lock()
 	latest, fresh := l.latest, l.latest != nil && time.Since(l.latest.At) < watchedEvery &&
-		l.latest.At.After(l.changedAt)
+		l.latest.At.After(l.outdatedAt)
 	l.mu.Unlock()
 	if fresh {
 		return latest, nil
