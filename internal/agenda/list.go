@@ -12,8 +12,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
-// scanBatch is how many keys one step of a scan looks at.
-const scanBatch = 250
+// ScanBatch is about how many keys one step of a scan looks at, in one go.
+const ScanBatch = 250
 
 // ScanPlace is a place in a scan of all notifications that Redis knows. The zero value is the beginning.
 type ScanPlace struct {
@@ -22,11 +22,11 @@ type ScanPlace struct {
 	Cursor uint64
 }
 
-// Scan makes one step of a scan: it returns what Redis knows of some notifications, in no order that means anything,
-// and the place of the next step; done is true after the last. It does not look for their places in their backlogs, see
-// [Agendas.Place]. One that is there from the first step to the last comes at least once; one may come twice. With a
-// user's id it reads those of the user's partition only.
-func (s *Agendas) Scan(ctx context.Context, at ScanPlace, userID string,
+// Scan makes one step of a scan, over about as many keys as size says: it returns what Redis knows of some
+// notifications, in no order that means anything, and the place of the next step; done is true after the last. It does
+// not look for their places in their backlogs, see [Agendas.Place]. One that is there from the first step to the last
+// comes at least once; one may come twice. With a user's id it reads those of the user's partition only.
+func (s *Agendas) Scan(ctx context.Context, at ScanPlace, size int, userID string,
 ) (states []*State, next ScanPlace, done bool, err error) {
 	partitions, pattern := s.known(userID)
 	servers, err := s.servers(ctx, partitions)
@@ -37,7 +37,7 @@ func (s *Agendas) Scan(ctx context.Context, at ScanPlace, userID string,
 		return nil, at, true, nil
 	}
 	node := servers[at.Server]
-	keys, cursor, err := node.Scan(ctx, at.Cursor, pattern, scanBatch).Result()
+	keys, cursor, err := node.Scan(ctx, at.Cursor, pattern, int64(size)).Result()
 	if err != nil {
 		return nil, at, false, fmt.Errorf("list the notifications: %w", err)
 	}

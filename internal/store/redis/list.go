@@ -15,8 +15,6 @@ import (
 const (
 	// keysLooked is about how many notifications a page looks at to find those that a filter selects.
 	keysLooked = 5000
-	// stepLooked is what a step of the scan counts for that finds fewer: it has looked at other keys.
-	stepLooked = 50
 	// keysNote is what a listing says of itself.
 	keysNote = "Redis keeps ended notifications for %s, and does not list by time; a notification that changes meanwhile may be listed twice."
 )
@@ -24,31 +22,26 @@ const (
 // List returns a page of notifications, in no order of time. It returns a [notification.FieldError] for a cursor that
 // no listing gave.
 func (r *Store) List(ctx context.Context, f notification.Filter) (*notification.Page, error) {
-	page := &notification.Page{Note: fmt.Sprintf(keysNote, timespan.Text(r.agendas.Retention()))}
-	next, err := r.scan(ctx, &f, func(s *agenda.State) (bool, error) {
+	views := map[string]*notification.View{}
+	ids, next, err := r.scan(ctx, &f, func(s *agenda.State) (bool, error) {
 		view, err := r.listed(ctx, &f, s)
-		if view != nil {
-			page.Items = append(page.Items, *view)
-		}
+		views[s.ID] = view
 		return view != nil, err
 	})
-	page.Next = next
+	page := &notification.Page{Next: next, Note: fmt.Sprintf(keysNote, timespan.Text(r.agendas.Retention()))}
+	for _, id := range ids {
+		page.Items = append(page.Items, *views[id])
+	}
 	return page, err
 }
 
 // Find returns the ids of a page of notifications that may match.
 func (r *Store) Find(ctx context.Context, f notification.Filter) (*notification.Found, error) {
-	page := &notification.Found{}
-	next, err := r.scan(ctx, &f, func(s *agenda.State) (bool, error) {
+	ids, next, err := r.scan(ctx, &f, func(s *agenda.State) (bool, error) {
 		view, err := viewOf(s)
-		if err != nil || !mayMatch(&f, view) {
-			return false, err
-		}
-		page.IDs = append(page.IDs, s.ID)
-		return true, nil
+		return err == nil && mayMatch(&f, view), err
 	})
-	page.Next = next
-	return page, err
+	return &notification.Found{IDs: ids, Next: next}, err
 }
 
 // listed returns a notification as a listing shows it, or nil when the filter does not select it.
@@ -80,45 +73,74 @@ func mayMatch(f *notification.Filter, view *notification.View) bool {
 	return loose.Matches(view)
 }
 
-// scan gives the notifications of a page to take, which reports whether it took one, and returns the next page's
-// cursor. The cursor says where a step of the scan began and, when the page is full within a step, after which id to go
-// on: the step comes again, in the order of the ids.
-func (r *Store) scan(ctx context.Context, f *notification.Filter, take func(*agenda.State) (bool, error),
-) (cursor string, err error) {
+// scan returns the ids of a page, and the next page's cursor: of the notifications of which selects says so.
+//
+// Redis promises that a scan tells of all that stays, from one step to the next. A step that comes again may tell of
+// others, as keys come and go, so a page ends between two steps, and they get smaller as it fills. Only where the
+// smallest selects more than a whole page holds does the next page go on within it, in the order of the ids.
+func (r *Store) scan(ctx context.Context, f *notification.Filter, selects func(*agenda.State) (bool, error),
+) (ids []string, cursor string, err error) {
 	at, after, err := parseCursor(f.Cursor)
 	if err != nil {
-		return "", err
+		return nil, "", err
 	}
-	for looked, taken := 0, 0; ; after = "" {
-		states, next, done, err := r.agendas.Scan(ctx, at, f.UserID)
+	size := agenda.ScanBatch
+	if after != "" {
+		size = 1
+	}
+	for looked := 0; ; {
+		states, next, done, err := r.agendas.Scan(ctx, at, size, f.UserID)
 		if err != nil {
-			return "", err
+			return nil, "", err
 		}
-		slices.SortFunc(states, func(a, b *agenda.State) int { return strings.Compare(a.ID, b.ID) })
-		states = slices.CompactFunc(states, func(a, b *agenda.State) bool { return a.ID == b.ID })
-		for i, s := range states {
-			if s.ID <= after {
-				continue
-			}
-			ok, err := take(s)
-			if err != nil {
-				return "", err
-			}
-			if ok {
-				taken++
-			}
-			if taken == f.Limit && i < len(states)-1 {
-				return formatCursor(at, s.ID), nil
-			}
+		room := f.Limit - len(ids)
+		found, err := selected(states, after, room+1, selects)
+		switch {
+		case err != nil:
+			return nil, "", err
+		case len(found) > room && size > 1:
+			size = max(1, min(size, room)/2)
+			continue
+		case len(found) > room && len(ids) > 0:
+			return ids, formatCursor(at, ""), nil
+		case len(found) > room:
+			return found[:room], formatCursor(at, found[room-1]), nil
 		}
-		looked += max(stepLooked, len(states))
-		if at = next; done {
-			return "", nil
+		ids, at, after = append(ids, found...), next, ""
+		if done {
+			return ids, "", nil
 		}
-		if taken == f.Limit || looked >= keysLooked {
-			return formatCursor(at, ""), nil
+		// A step that finds few has looked at other keys.
+		if looked += max(size/5, len(states)); len(ids) == f.Limit || looked >= keysLooked {
+			return ids, formatCursor(at, ""), nil
+		}
+		if size < agenda.ScanBatch {
+			size = max(1, (f.Limit-len(ids))/2)
 		}
 	}
+}
+
+// selected returns the ids that are selected of a step of a scan, after one, in their order, and no more than most.
+func selected(states []*agenda.State, after string, most int, selects func(*agenda.State) (bool, error),
+) (ids []string, err error) {
+	slices.SortFunc(states, func(a, b *agenda.State) int { return strings.Compare(a.ID, b.ID) })
+	states = slices.CompactFunc(states, func(a, b *agenda.State) bool { return a.ID == b.ID })
+	for _, s := range states {
+		if s.ID <= after {
+			continue
+		}
+		ok, err := selects(s)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			ids = append(ids, s.ID)
+		}
+		if len(ids) == most {
+			break
+		}
+	}
+	return ids, nil
 }
 
 // formatCursor makes the cursor of a page that begins at a place of the scan, after an id.
