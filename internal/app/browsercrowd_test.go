@@ -122,7 +122,7 @@ func pagesThroughTheCrowd(b *tab) {
 	b.Helper()
 	b.TabTo("nav a[href='list.html']")
 	b.Press(kb.Enter)
-	b.Await("location.pathname.endsWith('list.html') && document.querySelector('#items')?.rows.length >= 80") // of 100, on Redis perhaps fewer
+	b.Await("location.pathname.endsWith('list.html') && document.querySelector('#items')?.rows.length >= 80")
 	for _, status := range []string{"deferred", "failed"} {
 		b.TabTo(fmt.Sprintf("#statuses a[href='list.html?status=%s']", status))
 		b.Press(kb.Enter)
@@ -150,8 +150,8 @@ func pagesThroughTheCrowd(b *tab) {
 		made := eval[int](b, requests) - before
 		b.Logf("%d %s on 5 pages with %d requests; a page was there after %s at most", len(seen), status, made,
 			slowest.Round(time.Millisecond))
-		if len(seen) != 500 || made > 5 {
-			b.Errorf("5 pages of those that %s show %d with %d requests, want 500 with 5", status, len(seen), made)
+		if len(seen) < 400 || made > 5 { // a page has 100, on Redis perhaps fewer
+			b.Errorf("5 pages of those that %s show %d with %d requests, want some 500 with 5", status, len(seen), made)
 		}
 	}
 }
