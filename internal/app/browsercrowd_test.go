@@ -5,6 +5,7 @@ package app_test
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -40,7 +41,7 @@ func TestDashboardOfALargeCrowd(t *testing.T) {
 			showsTheCrowd(b)
 			b.looksWell("overview-" + string(on))
 			looksUpInTheCrowd(b, string(on))
-			pagesThroughTheCrowd(b)
+			pagesThroughTheCrowd(b, on)
 			b.looksWell("list-" + string(on))
 			b.Quiet()
 		})
@@ -118,11 +119,12 @@ func looksUpInTheCrowd(b *tab, on string) {
 }
 
 // pagesThroughTheCrowd goes to the list and through pages of those that are deferred and of those that failed.
-func pagesThroughTheCrowd(b *tab) {
+func pagesThroughTheCrowd(b *tab, on setup) {
 	b.Helper()
 	b.TabTo("nav a[href='list.html']")
 	b.Press(kb.Enter)
-	b.Await("location.pathname.endsWith('list.html') && document.querySelector('#items')?.rows.length >= 80")
+	b.Await("location.pathname.endsWith('list.html') && document.querySelector('#items')?.rows.length >= " +
+		strconv.Itoa(fullPage(on)))
 	for _, status := range []string{"deferred", "failed"} {
 		b.TabTo(fmt.Sprintf("#statuses a[href='list.html?status=%s']", status))
 		b.Press(kb.Enter)
@@ -150,8 +152,9 @@ func pagesThroughTheCrowd(b *tab) {
 		made := eval[int](b, requests) - before
 		b.Logf("%d %s on 5 pages with %d requests; a page was there after %s at most", len(seen), status, made,
 			slowest.Round(time.Millisecond))
-		if len(seen) < 400 || made > 5 { // a page has 100, on Redis perhaps fewer
-			b.Errorf("5 pages of those that %s show %d with %d requests, want some 500 with 5", status, len(seen), made)
+		if len(seen) < 5*fullPage(on) || len(seen) > 500 || made > 5 {
+			b.Errorf("5 pages of those that %s show %d with %d requests, want at least %d with 5", status, len(seen), made,
+				5*fullPage(on))
 		}
 	}
 }

@@ -58,18 +58,24 @@ func (d *fleet) snapshot(process *app.App) (s ops.Snapshot) {
 	}
 }
 
-// awaitPauses waits until a process's page shows so many pauses.
-func (d *fleet) awaitPauses(process *app.App, n int) ops.Snapshot {
+// awaitSnapshot waits until a process shows what is wanted.
+func (d *fleet) awaitSnapshot(process *app.App, wanted func(ops.Snapshot) bool) ops.Snapshot {
 	d.t.Helper()
 	for deadline := time.Now().Add(patience); ; <-time.After(20 * time.Millisecond) {
 		s := d.snapshot(process)
-		if len(s.Pauses) == n {
+		if wanted(s) {
 			return s
 		}
 		if time.Now().After(deadline) {
-			d.t.Fatalf("the pauses are %+v, want %d", s.Pauses, n)
+			d.t.Fatalf("the snapshot is %+v", s)
 		}
 	}
+}
+
+// awaitPauses waits until a process's page shows so many pauses.
+func (d *fleet) awaitPauses(process *app.App, n int) ops.Snapshot {
+	d.t.Helper()
+	return d.awaitSnapshot(process, func(s ops.Snapshot) bool { return len(s.Pauses) == n })
 }
 
 // awaitLogs waits until every process has logged a text so often.
@@ -230,16 +236,9 @@ func snapshotTellsWhoWaits(t *testing.T, on setup) {
 		return s.Totals.Delivered == 2 && s.Deferred == 7 &&
 			s.Scheduled == 1
 	})
-	var s ops.Snapshot
-	for deadline := time.Now().Add(patience); ; <-time.After(50 * time.Millisecond) {
-		if s = d.snapshot(d.apps[1]); len(s.Processes) == 2 &&
-			s.Processes[0].Concurrency+s.Processes[1].Concurrency == 128 && s.Deferred == 7 {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the snapshot is %+v", s)
-		}
-	}
+	s := d.awaitSnapshot(d.apps[1], func(s ops.Snapshot) bool {
+		return len(s.Processes) == 2 && s.Processes[0].Concurrency+s.Processes[1].Concurrency == 128 && s.Deferred == 7
+	})
 	if w := s.Waiting; w.Throttle != 7 || w.Scheduled != 1 || w.UserCap+w.Retry+w.Provider != 0 {
 		t.Errorf("waiting is %+v", w)
 	}

@@ -155,8 +155,11 @@ func (w *world) watch(said map[string]*desk.User) map[string][]*dispatch.Grant {
 func (w *world) check(u *desk.User, c *desk.UserCategory, went []*dispatch.Grant) {
 	w.Helper()
 	what := fmt.Sprintf("%s in %s (%s: %s)", u.UserID, c.Category, c.State, c.Standing)
-	if slices.ContainsFunc(c.Waiting, w.isOnPausedChannel) {
-		return // it counts as going, so others may go before they were said to
+	held := slices.DeleteFunc(slices.Clone(c.Waiting), func(item desk.WaitingItem) bool {
+		return !w.isPaused(control.Channel, item.Channel)
+	})
+	if len(held) > 0 && len(held) < len(c.Waiting) {
+		return // what is on a paused channel counts as going, so the others may go before they were said to
 	}
 	if c.NextAt == nil || len(c.Waiting) == 0 {
 		if len(went) > 0 {
@@ -185,11 +188,6 @@ func (w *world) check(u *desk.User, c *desk.UserCategory, went []*dispatch.Grant
 	if !slices.Contains(due, first.Notification.ID) {
 		w.Errorf("%s: %s went first at %s, want one of %v", what, first.Notification.ID, first.AdmittedAt.UTC(), due)
 	}
-}
-
-// isOnPausedChannel reports whether somebody paused the channel of what waits.
-func (w *world) isOnPausedChannel(item desk.WaitingItem) bool {
-	return w.isPaused(control.Channel, item.Channel)
 }
 
 // checkNew looks again, and has a new notification accepted where the desk says that it may go now: it goes, and is

@@ -133,7 +133,8 @@ func (l *Live) tell(s *Snapshot) error {
 // unreadable is what is told when every store responds, and something can't be read all the same.
 const unreadable = "the store can't be read now: this process's log says why"
 
-// tellAway tells those who watch why the deployment can't be read, beside the figures that were read last, if any were.
+// tellAway notes that the latest figures are not current, and tells those who watch why the deployment can't be read,
+// beside the figures that were read last, if any were.
 func (l *Live) tellAway(ctx context.Context, err error) {
 	words := unreadable
 	if away, ok := errors.AsType[*Away](err); ok {
@@ -167,8 +168,8 @@ func (l *Live) changed() {
 	}
 }
 
-// Latest returns the latest snapshot. It reads a new one when nobody watches, and when an action was taken
-// or a look failed since.
+// Latest returns the latest snapshot. It reads a new one when nobody watches, and when an action was
+// taken or a look failed since.
 func (l *Live) Latest(ctx context.Context) (*Snapshot, error) {
 	l.mu.Lock()
 	latest, fresh := l.latest, l.latest != nil && time.Since(l.latest.At) < watchedEvery &&
