@@ -19,6 +19,8 @@ type Blackhole struct {
 	// swallowed counts how often the connections up to then were swallowed.
 	swallowed atomic.Int64
 	pipes     sync.WaitGroup
+	// life ends with the test, and the connections with it: whoever waits on one need not give up first.
+	life context.Context
 }
 
 // NewBlackhole starts one before a server's address.
@@ -28,7 +30,8 @@ func NewBlackhole(tb testing.TB, server string) *Blackhole {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	b := &Blackhole{listener: listener}
+	life, end := context.WithCancel(context.Background())
+	b := &Blackhole{listener: listener, life: life}
 	b.pipes.Go(func() {
 		for {
 			conn, err := listener.Accept()
@@ -41,6 +44,7 @@ func NewBlackhole(tb testing.TB, server string) *Blackhole {
 	})
 	tb.Cleanup(func() {
 		_ = listener.Close()
+		end()
 		b.pipes.Wait()
 	})
 	return b
@@ -58,11 +62,16 @@ func (b *Blackhole) Swallow() { b.swallowed.Add(1) }
 // pass passes a connection on until one side ends.
 func (b *Blackhole) pass(conn net.Conn, server string) {
 	defer conn.Close()
-	to, err := (&net.Dialer{Timeout: time.Minute}).DialContext(context.Background(), "tcp", server)
+	to, err := (&net.Dialer{Timeout: time.Minute}).DialContext(b.life, "tcp", server)
 	if err != nil {
 		return
 	}
 	defer to.Close()
+	forget := context.AfterFunc(b.life, func() {
+		_ = conn.Close()
+		_ = to.Close()
+	})
+	defer forget()
 	born := b.swallowed.Load()
 	var both sync.WaitGroup
 	for _, way := range [][2]net.Conn{{conn, to}, {to, conn}} {
