@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -32,8 +33,7 @@ func TestConformance(t *testing.T) {
 			t.Parallel()
 			storetest.Run(t, func(tb testing.TB) storetest.Subject {
 				tb.Helper()
-				w := newWorld(tb, client(tb))
-				return storetest.Subject{Store: w.store, Repair: w.repair}
+				return newWorld(tb, client(tb)).subject(tb)
 			})
 		})
 	}
@@ -44,9 +44,9 @@ func TestConformanceBehindPgBouncer(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(tb testing.TB) storetest.Subject {
 		tb.Helper()
-		w := newWorldOn(tb, redistest.Client(tb), agenda.Config{MaxCrashes: 1000, Lease: storetest.Lease},
+		w := newWorldOn(tb, redistest.Client(tb), agenda.Config{MaxCrashes: 1000},
 			postgrestest.PgBouncer(tb, postgrestest.URL(tb)), postgres.Pooled, copies)
-		return storetest.Subject{Store: w.store, Repair: w.repair}
+		return w.subject(tb)
 	})
 }
 
@@ -91,6 +91,15 @@ func TestPoolersAreNoticed(t *testing.T) {
 	}
 }
 
+// subject is the world for the suite of all stores.
+func (w *world) subject(tb testing.TB) storetest.Subject {
+	tb.Helper()
+	cfg := w.cfg
+	cfg.Lease = storetest.ShortLease
+	_, crashing := open(tb, w.pool, w.redis, cfg, w.change...)
+	return storetest.Subject{Store: w.store, Crashing: crashing, Repair: w.repair}
+}
+
 // world is a store over a database and a Redis of its own.
 type world struct {
 	pool    *pgxpool.Pool
@@ -98,6 +107,10 @@ type world struct {
 	agendas *agenda.Agendas
 	store   *postgres.Store
 	relay   *postgres.Relay
+
+	// cfg and change are what the store was opened with.
+	cfg    agenda.Config
+	change []func(*postgres.Config)
 
 	// held are the wake-ups that the worker of this world has at work, by user; rounds is how often it has
 	// asked, pulled how many wake-ups it was given.
@@ -107,7 +120,7 @@ type world struct {
 
 func newWorld(tb testing.TB, client *goredis.Client) *world {
 	tb.Helper()
-	return newWorldWith(tb, client, agenda.Config{MaxCrashes: 1000, Lease: storetest.Lease})
+	return newWorldWith(tb, client, agenda.Config{MaxCrashes: 1000})
 }
 
 // newWorldWith is newWorld with the crashes and the lease that the agendas allow, and with settings when there are any.
@@ -131,11 +144,28 @@ func newWorldOn(tb testing.TB, client *goredis.Client, cfg agenda.Config, addres
 		tb.Fatal(err)
 	}
 	tb.Cleanup(pool.Close)
-	w := &world{pool: pool, redis: client, held: map[string]dispatch.Wakeup{}}
+	w := &world{pool: pool, redis: client, cfg: cfg, change: change, held: map[string]dispatch.Wakeup{}}
+	w.agendas, w.store = open(tb, pool, client, cfg, change...)
+	w.relay = postgres.NewRelay(w.store, postgres.RelayConfig{
+		Check:   func(*notification.Notification) error { return nil },
+		Windows: func() time.Duration { return time.Hour },
+	})
+	if _, err := w.relay.RebuildLost(tb.Context()); err != nil {
+		tb.Fatal(err)
+	}
+	return w
+}
+
+// open opens a store with the lease, the crashes and the settings that its agendas allow.
+func open(tb testing.TB, pool *pgxpool.Pool, client *goredis.Client, cfg agenda.Config,
+	change ...func(*postgres.Config),
+) (*agenda.Agendas, *postgres.Store) {
+	tb.Helper()
+	cfg.Lease = cmp.Or(cfg.Lease, storetest.Lease)
 	if cfg.Settings == nil {
 		cfg.Settings = storetest.Settings
 	}
-	w.agendas, err = agenda.New(client, agenda.Config{
+	agendas, err := agenda.New(client, agenda.Config{
 		Partitions: storetest.Partitions, Settings: cfg.Settings, Lease: cfg.Lease, MaxCrashes: cfg.MaxCrashes,
 		Guarded: true,
 		Grace:   100 * time.Millisecond, Retention: time.Minute,
@@ -152,16 +182,9 @@ func newWorldOn(tb testing.TB, client *goredis.Client, cfg agenda.Config, addres
 	for _, c := range change {
 		c(&kept)
 	}
-	w.store = postgres.New(pool, w.agendas, kept)
-	tb.Cleanup(func() { _ = w.store.Close() })
-	w.relay = postgres.NewRelay(w.store, postgres.RelayConfig{
-		Check:   func(*notification.Notification) error { return nil },
-		Windows: func() time.Duration { return time.Hour },
-	})
-	if _, err := w.relay.RebuildLost(tb.Context()); err != nil {
-		tb.Fatal(err)
-	}
-	return w
+	store := postgres.New(pool, agendas, kept)
+	tb.Cleanup(func() { _ = store.Close() })
+	return agendas, store
 }
 
 // repair does a deployment's background work once.

@@ -35,7 +35,7 @@ func TestRebuildRestoresTheQueue(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorldWith(t, redistest.Client(t), agenda.Config{MaxCrashes: 1000, Lease: storetest.Lease})
+			w := newWorldWith(t, redistest.Client(t), agenda.Config{MaxCrashes: 1000})
 			const users, each = 10, 20
 			for user := range users {
 				w.accept(t, fmt.Sprintf("user%d", user), "free", each)

@@ -12,7 +12,6 @@ import (
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/store/postgres"
-	"github.com/pacer-notify/pacer/internal/store/storetest"
 	"github.com/pacer-notify/pacer/internal/throttle"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
@@ -74,7 +73,7 @@ func TestRebuildRestoresAWindowInOrder(t *testing.T) {
 			t.Parallel()
 			client := redistest.Client(t)
 			w := newWorldWith(t, client, agenda.Config{
-				MaxCrashes: 1000, Lease: storetest.Lease,
+				MaxCrashes: 1000,
 				Settings: func(string, string) agenda.Settings {
 					return agenda.Settings{MaxDefer: 48 * time.Hour, Plan: throttle.Plan{
 						Algorithm: algorithm, Rules: []throttle.Rule{{Max: 5, Per: 24 * time.Hour}},

@@ -15,7 +15,6 @@ import (
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/push/pushtest"
 	"github.com/pacer-notify/pacer/internal/store/postgres"
-	"github.com/pacer-notify/pacer/internal/store/storetest"
 	"github.com/pacer-notify/pacer/test/postgrestest"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
@@ -133,7 +132,7 @@ func TestARebuildDoesNotWaitForEver(t *testing.T) {
 func behindBlackhole(t *testing.T) (*world, *pushtest.Blackhole) {
 	t.Helper()
 	address, hole := blackhole(t)
-	w := newWorldOn(t, redistest.Client(t), agenda.Config{MaxCrashes: 1000, Lease: storetest.Lease}, address,
+	w := newWorldOn(t, redistest.Client(t), agenda.Config{MaxCrashes: 1000}, address,
 		func(config *pgxpool.Config) {
 			postgres.Direct(config)
 			config.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }

@@ -27,20 +27,30 @@ func TestConformance(t *testing.T) {
 
 func subject(tb testing.TB, client *goredis.Client) storetest.Subject {
 	tb.Helper()
+	agendas := agendasOf(tb, client, storetest.Lease)
+	return storetest.Subject{
+		Store:    redis.New(client, agendas),
+		Crashing: redis.New(client, agendasOf(tb, client, storetest.ShortLease)),
+		Repair: func(ctx context.Context) error {
+			for partition := range storetest.Partitions {
+				if _, err := agendas.Sweep(ctx, partition); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+}
+
+func agendasOf(tb testing.TB, client *goredis.Client, lease time.Duration) *agenda.Agendas {
+	tb.Helper()
 	agendas, err := agenda.New(client, agenda.Config{
-		Partitions: storetest.Partitions, Settings: storetest.Settings, Lease: storetest.Lease,
+		Partitions: storetest.Partitions, Settings: storetest.Settings, Lease: lease,
 		MaxCrashes: storetest.MaxCrashes,
 		Grace:      100 * time.Millisecond,
 	})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return storetest.Subject{Store: redis.New(client, agendas), Repair: func(ctx context.Context) error {
-		for partition := range storetest.Partitions {
-			if _, err := agendas.Sweep(ctx, partition); err != nil {
-				return err
-			}
-		}
-		return nil
-	}}
+	return agendas
 }

@@ -23,7 +23,7 @@ func basisIsKept(p *probe) {
 	})
 	p.wantBasis(n.ID, first.Basis)
 
-	second := p.grant()
+	second := p.crash()
 	p.wantBasis(n.ID, first.Basis, second.Basis)
 	p.repairUntil("the lease ends", p.becomes(n.ID, notification.StatusQueued))
 	third := p.grant()

@@ -344,7 +344,7 @@ func retryTooLate(p *probe) {
 // leaseEnds: when a lease ends, the notification is granted again, and the first worker's late result is refused.
 func leaseEnds(p *probe) {
 	n := p.accept(nil)
-	stale := p.grant()
+	stale := p.crash()
 	p.repairUntil("the lease ends", p.becomes(n.ID, notification.StatusQueued))
 	g := p.grant()
 	if g.Notification.ID != n.ID || g.Attempt != 2 || g.Failures != 0 {
@@ -362,7 +362,7 @@ func leaseEnds(p *probe) {
 func crashLoop(p *probe) {
 	n := p.accept(nil)
 	for range MaxCrashes {
-		p.grant()
+		p.crash()
 		p.repairUntil("the lease ends", func() bool {
 			return p.becomes(n.ID, notification.StatusQueued)() || p.becomes(n.ID, notification.StatusFailed)()
 		})

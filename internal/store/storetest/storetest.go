@@ -43,6 +43,8 @@ type Store interface {
 // Subject is an empty store under test.
 type Subject struct {
 	Store
+	// Crashing is the same store for a worker that is going to crash: its leases are [ShortLease].
+	Crashing dispatch.Store
 	// Repair does the deployment's background work once: it ends leases, expires notifications, and writes ends.
 	Repair func(ctx context.Context) error
 }
@@ -50,7 +52,8 @@ type Subject struct {
 // A subject must be set up with these.
 const (
 	Partitions = 2
-	Lease      = 300 * time.Millisecond // of the agendas
+	Lease      = time.Hour // longer than any case takes
+	ShortLease = 300 * time.Millisecond
 	MaxCrashes = 3
 )
 
@@ -146,7 +149,7 @@ func Cases() []Case {
 	} {
 		cases = append(cases, Case{Name: c.name, Run: func(tb testing.TB, s Subject) {
 			tb.Helper()
-			c.run(&probe{TB: tb, Subject: s})
+			c.run(&probe{TB: tb, Subject: s, by: s.Store})
 		}})
 	}
 	return cases
@@ -176,7 +179,8 @@ func ReserveOne(ctx context.Context, s intake.Store, key, fingerprint, id string
 type probe struct {
 	testing.TB
 	Subject
-	made, rounds int // notifications and rounds, for their ids
+	by           dispatch.Store // the store of the worker that makes the rounds
+	made, rounds int            // notifications and rounds, for their ids
 	held         []heldWakeup
 	granted      []*dispatch.Grant
 }
@@ -216,7 +220,7 @@ type heldWakeup struct {
 // take makes a take request.
 func (p *probe) take(r dispatch.TakeRequest) dispatch.TakeResult {
 	p.Helper()
-	result, err := p.Take(p.Context(), r)
+	result, err := p.by.Take(p.Context(), r)
 	if err != nil {
 		p.Fatalf("take from partition %d: %v", r.Partition, err)
 	}
@@ -247,7 +251,7 @@ func (p *probe) round(partition int) {
 			p.held = append(p.held, heldWakeup{Wakeup: w, partition: partition, at: time.Now().Add(s.After)})
 		}
 		for _, g := range s.Grants {
-			ok, err := p.Claim(p.Context(), g)
+			ok, err := p.by.Claim(p.Context(), g)
 			if err != nil {
 				p.Fatalf("claim %s: %v", g.Notification.ID, err)
 			}
@@ -284,6 +288,14 @@ func (p *probe) grant() *dispatch.Grant {
 	}
 	p.Fatal("nothing is granted")
 	return nil
+}
+
+// crash is grant for a worker that then crashes.
+func (p *probe) crash() *dispatch.Grant {
+	p.Helper()
+	p.by = p.Crashing
+	defer func() { p.by = p.Store }()
+	return p.grant()
 }
 
 // wantNoGrant makes rounds, and wants nothing to be granted.
