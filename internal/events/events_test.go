@@ -384,8 +384,8 @@ func (w *world) start(t *testing.T, secretText string, giveUp time.Duration, url
 	registry := prometheus.NewRegistry()
 	s, err := events.NewSender(w.Store, events.SenderConfig{
 		Receivers: urls, Keys: signing.NewRing(keys), Metrics: registry,
-		LookEvery: 10 * time.Millisecond, Lease: time.Second,
-		ShortestWait: 30 * time.Millisecond, GiveUpAfter: giveUp, Log: slog.New(slog.DiscardHandler),
+		LookEvery: 10 * time.Millisecond, ShortestWait: 30 * time.Millisecond, GiveUpAfter: giveUp,
+		Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -512,12 +512,12 @@ func (d *dies) Done(ctx context.Context, receiver string, upTo int64) error {
 	return errors.New("dead")
 }
 
-// Hold implements [events.Store].
-func (d *dies) Hold(ctx context.Context, receiver, holder string, lease time.Duration) (events.Progress, bool, error) {
+// Hold implements [events.Store]. Its lease is short: the next process need not wait for long.
+func (d *dies) Hold(ctx context.Context, receiver, holder string, _ time.Duration) (events.Progress, bool, error) {
 	if d.dead.Load() {
 		return events.Progress{}, false, errors.New("dead")
 	}
-	return d.Store.Hold(ctx, receiver, holder, lease)
+	return d.Store.Hold(ctx, receiver, holder, time.Second)
 }
 
 // When the process that sends dies between POST and note, the next one sends the event again, and nothing is missed.

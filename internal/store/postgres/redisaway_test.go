@@ -41,7 +41,7 @@ func TestAClaimIsExtendedWhileRedisHangs(t *testing.T) {
 // What is in Postgres counts, not how often Redis was not told of it.
 func TestResultsThatRedisMissesAreNoCrashes(t *testing.T) {
 	t.Parallel()
-	w := newWorldWith(t, redistest.Client(t), agenda.Config{MaxCrashes: 2, Lease: 4 * time.Second})
+	w := newWorldWith(t, redistest.Client(t), agenda.Config{MaxCrashes: 2})
 	w.acceptOne(t, notification.Notification{ID: "n1"})
 	for range 3 {
 		g := w.take(t, "ada")
