@@ -232,19 +232,20 @@ func (l *processLog) tail() []byte {
 	return slices.Clone(l.text[max(0, len(l.text)-4000):])
 }
 
-// late returns the notifications of which a process gave a grant back, since it came late. On a machine that is busy
-// with something else that may be any, and those behind it overtake it.
-func (d *fleet) late() map[string]bool {
-	late := map[string]bool{}
+// overtaken returns the notifications of which a process did not use a grant, since it came late, or since the receiver
+// had not responded for a while. On a machine that is busy with something else that may be any.
+func (d *fleet) overtaken() map[string]bool {
+	overtaken := map[string]bool{}
 	for _, log := range d.processLogs {
-		for _, found := range lateGrant.FindAllSubmatch(log.all(), -1) {
-			late[string(found[1])] = true
+		for _, found := range unused.FindAllSubmatch(log.all(), -1) {
+			overtaken[string(found[1])] = true
 		}
 	}
-	return late
+	return overtaken
 }
 
-var lateGrant = regexp.MustCompile(`msg="a grant arrived too late to be used; returning it" notification_id=(\S+)`)
+var unused = regexp.MustCompile(`msg="(?:a grant arrived too late to be used; returning it|` +
+	`a delivery can't begin now; its notification waits)" notification_id=(\S+)`)
 
 // call makes a request to the first process's API and decodes the response into v, if any.
 func (d *fleet) call(method, path string, body []byte, header http.Header, v any) int {

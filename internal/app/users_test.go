@@ -152,9 +152,8 @@ func TestTimelineNamesWhatFilledTheWindow(t *testing.T) {
 			return s.Deferred == int64(n) &&
 				s.Totals.Delivered == int64(n)
 		})
-		if late := d.late(); late[ids[0]] ||
-			late[ids[1]] { // an admission that was returned filled the window: that is another timeline
-			ids = nil
+		if overtaken := d.overtaken(); overtaken[ids[0]] || overtaken[ids[1]] {
+			ids = nil // an admission that was returned filled the window: that is another timeline
 		}
 	}
 	var v struct {

@@ -111,6 +111,8 @@ func (d *Dispatcher) deliver(ctx context.Context, g *Grant) Outcome {
 	if classified != nil && classified.Class == push.Throttled && classified.Unsent {
 		// Nothing was sent: the notification waits for its provider's budget, or for the provider to come back.
 		d.cfg.Observer.Deferred(g.Notification.Category, classified.Code, 1)
+		d.cfg.Log.DebugContext(ctx, "a delivery can't begin now; its notification waits", "notification_id",
+			g.Notification.ID, "channel", g.Notification.Channel, "reason", classified.Code)
 		return d.outcome(g, classified)
 	}
 	if began, asked := deadline.Begun(); asked {
