@@ -80,7 +80,7 @@ func TestReadyWithoutPostgresNeedsRedis(t *testing.T) {
 func wantReady(t *testing.T, when string, want map[*app.App]string) {
 	t.Helper()
 	for process, reason := range want {
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		got := process.Ready(ctx)
 		cancel()
 		if (reason == "") != (got.Reason == "") || !strings.Contains(got.Reason, reason) {
@@ -94,7 +94,7 @@ func awaitReady(t *testing.T, process *app.App) {
 	t.Helper()
 	deadline := time.Now().Add(patience)
 	for {
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		got := process.Ready(ctx)
 		cancel()
 		if got.Reason == "" {

@@ -20,7 +20,7 @@ func proxied(t *testing.T, secured bool, handler http.HandlerFunc) (*apns.Sender
 	cfg := newKey(t).config(server)
 	cfg.Proxy = httpsend.ProxyConfig{
 		URL: proxy.URL(), Setting: "--apns-proxy (PACER_APNS_PROXY)", Roots: proxy.Roots(),
-		Timeout: 500 * time.Millisecond,
+		Timeout: 5 * time.Second,
 	}
 	sender, err := apns.New(cfg)
 	if err != nil {

@@ -23,7 +23,7 @@ func proxied(t *testing.T, secured bool, send http.HandlerFunc) (*fcm.Sender, *p
 	cfg := config(t, service)
 	cfg.Credentials = secret.New(credentials(t, tokens.URL+"/token"))
 	cfg.Proxy = httpsend.ProxyConfig{
-		URL: proxy.URL(), Setting: "--fcm-proxy (PACER_FCM_PROXY)", Roots: proxy.Roots(), Timeout: 500 * time.Millisecond,
+		URL: proxy.URL(), Setting: "--fcm-proxy (PACER_FCM_PROXY)", Roots: proxy.Roots(), Timeout: 5 * time.Second,
 	}
 	sender, err := fcm.New(cfg)
 	if err != nil {

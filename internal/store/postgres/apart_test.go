@@ -226,7 +226,7 @@ func TestAHistoryThatIsNoTextIsClaimed(t *testing.T) {
 		t.Fatal(err)
 	}
 	grants := w.ask(t, "ada", 3).Grants
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // a claim that is refused is tried for a minute
+	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second) // a claim that is refused is tried for a minute
 	defer cancel()
 	w.together(t, len(grants), func(i int) {
 		if ok, err := w.store.Claim(ctx, grants[i]); !ok || err != nil {
