@@ -14,7 +14,7 @@ import (
 )
 
 // adminTimeout bounds the statements that this package sends for itself.
-const adminTimeout = 30 * time.Second
+const adminTimeout = 2 * time.Minute
 
 // Server is a Postgres server of one test, with an empty database. Its methods may be called from any goroutine while
 // the test runs; what goes wrong fails the test.

@@ -15,7 +15,7 @@ import (
 
 const (
 	// startTimeout bounds one start of a server, crash recovery included.
-	startTimeout = 60 * time.Second
+	startTimeout = 3 * time.Minute
 	// pollInterval is the pause between two attempts to reach a server that is starting.
 	pollInterval = 5 * time.Millisecond
 	// retryInterval is the pause between two attempts to start a server whose port or memory is still in use.

@@ -16,7 +16,7 @@ import (
 )
 
 // stopTimeout bounds a graceful shutdown; after it the process is killed.
-const stopTimeout = 10 * time.Second
+const stopTimeout = time.Minute
 
 // Process is one run of a server.
 type Process struct {

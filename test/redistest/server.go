@@ -12,9 +12,9 @@ import (
 
 const (
 	// adminTimeout bounds the commands that this package sends for itself.
-	adminTimeout = 10 * time.Second
+	adminTimeout = time.Minute
 	// clusterTimeout bounds the forming of a cluster.
-	clusterTimeout = 30 * time.Second
+	clusterTimeout = 2 * time.Minute
 )
 
 // Server is a redis-server of one test. Its methods may be called from any goroutine while the test runs; what goes
