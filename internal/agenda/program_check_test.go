@@ -195,12 +195,12 @@ func (p *program) wakeupFault(user string, st standing, due int64) string {
 		return "the sweeper does not know of a wake-up"
 	case st.stands > due:
 		return fmt.Sprintf("the sweeper expects the wake-up %d µs later", st.stands-due)
+	case st.message && st.state == "pending" && slices.Contains(p.snap.pending, user):
+		return "" // whoever pulls it has it then, though a process holds it that pulled a copy
 	case st.generation > 0:
 		return p.holderFault(user, st, due)
 	case !st.message:
 		return "its task is gone"
-	case st.state == "pending" && slices.Contains(p.snap.pending, user):
-		return ""
 	case st.state == "scheduled" && st.scheduled > 0:
 		if at := st.scheduled * 1_000_000; at > max(due, p.model.now) {
 			return fmt.Sprintf("its task comes %d µs later", at-due)
