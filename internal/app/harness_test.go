@@ -237,15 +237,19 @@ func (l *processLog) tail() []byte {
 func (d *fleet) overtaken() map[string]bool {
 	overtaken := map[string]bool{}
 	for _, log := range d.processLogs {
-		for _, found := range unused.FindAllSubmatch(log.all(), -1) {
-			overtaken[string(found[1])] = true
+		for _, unused := range []*regexp.Regexp{late, waiting} {
+			for _, found := range unused.FindAllSubmatch(log.all(), -1) {
+				overtaken[string(found[1])] = true
+			}
 		}
 	}
 	return overtaken
 }
 
-var unused = regexp.MustCompile(`msg="(?:a grant arrived too late to be used; returning it|` +
-	`a delivery can't begin now; its notification waits)" notification_id=(\S+)`)
+var (
+	late    = regexp.MustCompile(`msg="a grant arrived too late to be used; returning it" notification_id=(\S+)`)
+	waiting = regexp.MustCompile(`msg="a delivery can't begin now; its notification waits" notification_id=(\S+)`)
+)
 
 // call makes a request to the first process's API and decodes the response into v, if any.
 func (d *fleet) call(method, path string, body []byte, header http.Header, v any) int {
