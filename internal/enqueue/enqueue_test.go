@@ -59,14 +59,17 @@ func (a *bulkAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(body) // the test reads it
 }
 
-func (a *bulkAPI) run(t *testing.T, key, input string) (enqueue.Summary, []string, error) {
+// run enqueues an input in a bubble's time: a batch waits a moment for further lines, which passes only once none come,
+// however slow the machine is.
+func (a *bulkAPI) run(t *testing.T, key, input string) (summary enqueue.Summary, refused []string, err error) {
 	t.Helper()
-	var refused []string
-	summary, err := enqueue.Run(t.Context(), enqueue.Config{
-		API:            &enqueue.API{URL: "http://pacer.invalid", Client: enqueue.InProcess(a), Patience: time.Second},
-		IdempotencyKey: key,
-		Refused:        func(where, why string) { refused = append(refused, where+": "+why) },
-	}, strings.NewReader(input))
+	synctest.Test(t, func(t *testing.T) {
+		summary, err = enqueue.Run(t.Context(), enqueue.Config{
+			API:            &enqueue.API{URL: "http://pacer.invalid", Client: enqueue.InProcess(a), Patience: time.Second},
+			IdempotencyKey: key,
+			Refused:        func(where, why string) { refused = append(refused, where+": "+why) },
+		}, strings.NewReader(input))
+	})
 	return summary, refused, err
 }
 
@@ -280,45 +283,47 @@ func TestWhatEndsARun(t *testing.T) {
 // What comes slowly, as from tail -f, does not wait for more; and who interrupts the program does not wait for a line.
 func TestASlowInputIsSentAndCanBeInterrupted(t *testing.T) {
 	t.Parallel()
-	ctx, interrupt := context.WithCancel(t.Context())
-	input, lines := io.Pipe()
-	t.Cleanup(func() { _ = lines.Close() })
-	sent := make(chan string, 1)
-	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		sent <- string(body)
-		_, _ = io.WriteString(w, `{"accepted":1,"results":[]}`) // the test reads it
-	})
-	ended := make(chan error, 1)
-	go func() {
-		summary, err := enqueue.Run(ctx, enqueue.Config{
-			API: &enqueue.API{URL: "http://pacer.invalid", Client: enqueue.InProcess(handler)},
-		}, input)
-		if summary.Accepted != 2 {
-			t.Errorf("%+v, want 2 accepted", summary)
+	synctest.Test(t, func(t *testing.T) {
+		ctx, interrupt := context.WithCancel(t.Context())
+		input, lines := io.Pipe()
+		t.Cleanup(func() { _ = lines.Close() })
+		sent := make(chan string, 1)
+		handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			sent <- string(body)
+			_, _ = io.WriteString(w, `{"accepted":1,"results":[]}`) // the test reads it
+		})
+		ended := make(chan error, 1)
+		go func() {
+			summary, err := enqueue.Run(ctx, enqueue.Config{
+				API: &enqueue.API{URL: "http://pacer.invalid", Client: enqueue.InProcess(handler)},
+			}, input)
+			if summary.Accepted != 2 {
+				t.Errorf("%+v, want 2 accepted", summary)
+			}
+			ended <- err
+		}()
+		for _, id := range []string{"a", "b"} {
+			_, _ = io.WriteString(lines, `{"id":"`+id+"\"}\n") // a pipe of this process
+			select {
+			case body := <-sent:
+				if !strings.Contains(body, id) {
+					t.Errorf("sent %q, want %s in it", body, id)
+				}
+			case <-time.After(10 * time.Second):
+				t.Fatalf("%s waits for another line", id)
+			}
 		}
-		ended <- err
-	}()
-	for _, id := range []string{"a", "b"} {
-		_, _ = io.WriteString(lines, `{"id":"`+id+"\"}\n") // a pipe of this process
+		interrupt()
 		select {
-		case body := <-sent:
-			if !strings.Contains(body, id) {
-				t.Errorf("sent %q, want %s in it", body, id)
+		case err := <-ended:
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("it ends with %v", err)
 			}
 		case <-time.After(10 * time.Second):
-			t.Fatalf("%s waits for another line", id)
+			t.Fatal("it can't be interrupted")
 		}
-	}
-	interrupt()
-	select {
-	case err := <-ended:
-		if !errors.Is(err, context.Canceled) {
-			t.Errorf("it ends with %v", err)
-		}
-	case <-time.After(10 * time.Second):
-		t.Fatal("it can't be interrupted")
-	}
+	})
 }
 
 // A batch whose response was lost comes again while its keys are still held by the first request, or by a server that
