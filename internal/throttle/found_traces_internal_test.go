@@ -111,11 +111,11 @@ func stepsOf(steps []step) []step {
 
 func TestFoundTraces(t *testing.T) {
 	t.Parallel()
-	for engine, open := range engines {
+	for where, engine := range engines {
 		for name, found := range foundTraces() {
-			t.Run(engine+"/"+name, func(t *testing.T) {
+			t.Run(where+"/"+name, func(t *testing.T) {
 				t.Parallel()
-				if fault, _ := disagreement(t, open(t), tracePlayer(t, "\n", "\n"), found); fault != "" {
+				if fault, _ := disagreement(t, engine.open(t), tracePlayer(t, "\n", "\n"), found); fault != "" {
 					t.Errorf("%s\n%s", fault, found)
 				}
 			})
