@@ -17,6 +17,7 @@ func TestProgramsFindFaults(t *testing.T) {
 	}{
 		"no wake-up for a new category": {
 			old: "if not known or passes or", replacement: "if agenda.size == 1 and not known or passes or",
+			from: 15,
 		},
 		"no wake-up for what is later": {
 			old: "  ensure_wakeup(agenda, tonumber(n.send_at))\n", replacement: "",
@@ -28,6 +29,7 @@ func TestProgramsFindFaults(t *testing.T) {
 		"a new wake-up does not end the old": {
 			old:         "  remove_wakeup(agenda, state)\n  place_wakeup(agenda, at)\nend",
 			replacement: "  remove_task(agenda.user, state)\n  place_wakeup(agenda, at)\nend",
+			from:        135,
 		},
 		"the generation is not checked": {
 			old: "if agenda.generation ~= request.generation then", replacement: "if false then",
@@ -86,19 +88,22 @@ func TestProgramsFindFaults(t *testing.T) {
 		},
 		"caps are not left by what is refunded": {
 			old: "for name in string.gmatch(f[9] or '', '%S+') do", replacement: "for name in string.gmatch('', '%S+') do",
+			from: 45,
 		},
 		"caps of channels end what they do not count": {
 			old: "return not (rule.named and plan.named[rule.named].channels)", replacement: "return true", from: 315,
 		},
 		"categories do not share a cap": {
 			old: "partition .. 'cap:' .. cap.name .. ':' .. user", replacement: "partition .. 'cap:' .. cap.name .. category .. user",
+			from: 15,
 		},
 		"what stands behind one that a cap held is not looked at": {
 			old: "save_agenda(agenda)\ncover_rest(agenda)\nremove_if_empty", replacement: "save_agenda(agenda)\nremove_if_empty",
-			from: cappedSeeds,
+			from: cappedSeeds + 45,
 		},
 		"cleared windows leave those of caps": {
 			old: "for i = 2, #names do redis.call('DEL'", replacement: "for i = 2, 0 do redis.call('DEL'",
+			from: 55,
 		},
 		"nights end for all at once": {old: "  spread_for(plan, user)\n", replacement: ""},
 		"nothing waits for the end of a night": {
@@ -125,7 +130,9 @@ func TestProgramsFindFaults(t *testing.T) {
 		"the older goes after the newer": {
 			old: "if newest and tonumber(newest) > arrival then return true end", replacement: "", from: 475,
 		},
-		"a wake-up is put into the queue twice": {old: "  if agenda.pushed then return end\n", replacement: ""},
+		"a wake-up is put into the queue twice": {
+			old: "  if agenda.pushed then return end\n", replacement: "", from: 15,
+		},
 		"a slot follows the limits only": {
 			old: "if backlog.next == 0 then slot = math.max(slot, backlog.ready) end", replacement: "",
 		},
@@ -152,7 +159,7 @@ func TestProgramsFindFaults(t *testing.T) {
 					if otherwise, _ := right.play(seed + 1 + c.from); otherwise != "" {
 						t.Fatalf("without the fault too: %s", otherwise)
 					}
-					t.Logf("found after %d steps: %.300s", steps, wrong)
+					t.Logf("program %d finds it, after %d steps: %.300s", seed+c.from, steps, wrong)
 					return
 				}
 			}

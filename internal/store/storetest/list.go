@@ -122,7 +122,7 @@ func randomFilter(random *rand.Rand, all []notification.View) notification.Filte
 // listed: whatever the filter and the size of the pages, all pages together list exactly what the filter selects. What
 // may match holds all of it.
 func listed(p *probe) {
-	const filters = 50 // all pages of each: on the engine in this process that takes half a second
+	const filters = 30 // all pages of each: on the engine in this process that takes half a second
 	seed := uint64(time.Now().UnixNano())
 	random := rand.New(rand.NewPCG(seed, 1))
 	all := listWorld(p, random)
