@@ -65,13 +65,12 @@ demo: ## run the demo: throttled deliveries in the terminal, nothing to install 
 	go run ./cmd/dispatcher demo
 
 # The race detector leaves out the interpreter that runs our Lua scripts in the Redis inside the process: it works under
-# that Redis's lock, on what no other goroutine sees, and made up a tenth of the time of all tests. Nor does a program
-# wait a second at its end for races of goroutines that are still running: the tests leave none.
+# that Redis's lock, on what no other goroutine sees, and made up a tenth of the time of all tests.
 UNRACED := 'github.com/yuin/gopher-lua/...=-race=false'
 
 .PHONY: test
 test: $(if $(filter no,$(INSTALL)),check-servers,install-servers) ## run all tests under the race detector; installs what they start, unless INSTALL=no (PKGS=./internal/x TESTFLAGS=-v)
-	GORACE=atexit_sleep_ms=10 go test -race -gcflags=$(UNRACED) -shuffle=on -count=1 -timeout 30m $(TESTFLAGS) $(PKGS)
+	go test -race -gcflags=$(UNRACED) -shuffle=on -count=1 -timeout 30m $(TESTFLAGS) $(PKGS)
 
 .PHONY: test-busy
 test-busy: ## run make test RUNS=20 times in a fresh clone while every core is kept busy by something else
@@ -110,6 +109,8 @@ chaos: check-servers ## play random schedules in which every call to a store may
 	CHAOS_SCHEDULES=$${CHAOS_SCHEDULES:-20000} CHAOS_MINUTES=$${CHAOS_MINUTES:-60} CHAOS_SEED=$${CHAOS_SEED:-$$(date +%s)} \
 	go test -count=1 -timeout 120m -v ./test/chaos
 	$(if $(CHAOS_REPLAY),,AGENDA_STEPS=$${AGENDA_STEPS:-100000} go test -count=1 -timeout 30m -v -run TestAnyProgram ./internal/agenda)
+	$(if $(CHAOS_REPLAY),,go test -count=1 -timeout 30m -run TestLuaAgreesWithThePureFunctions ./internal/throttle -traces 30000)
+	$(if $(CHAOS_REPLAY),,go test -count=1 -timeout 30m -run TestConformance/.*/ListsWhatTheFilterSelects ./internal/store/redis ./internal/store/postgres -filters 300)
 
 .PHONY: chaos-red
 chaos-red: check-servers ## switch protections off, one at a time, and see that random schedules find out (CHAOS_MUTATION=NAME)

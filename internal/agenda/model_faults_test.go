@@ -153,13 +153,14 @@ func TestProgramsFindFaults(t *testing.T) {
 			}
 			right := newTheatre(t, redistest.Client(t), sound)
 			steps := 0
-			for seed := range uint64(programs) { // always the same: other ones might miss a fault by bad luck
-				wrong, played := th.play(seed + 1 + c.from)
+			for n := range uint64(programs) { // always the same: other ones might miss a fault by bad luck
+				seed := c.from + 1 + n
+				wrong, played := th.play(seed)
 				if steps += played; wrong != "" {
-					if otherwise, _ := right.play(seed + 1 + c.from); otherwise != "" {
+					if otherwise, _ := right.play(seed); otherwise != "" {
 						t.Fatalf("without the fault too: %s", otherwise)
 					}
-					t.Logf("program %d finds it, after %d steps: %.300s", seed+c.from, steps, wrong)
+					t.Logf("program %d finds it, after %d steps: %.300s", seed, steps, wrong)
 					return
 				}
 			}
