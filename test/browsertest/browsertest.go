@@ -89,13 +89,23 @@ func Eval[T any](b *Tab, expression string) T {
 	return value
 }
 
-// Await waits until an expression is true.
+// Await waits until an expression is true. One that is undefined, or fails because what it looks at is not there
+// yet, is not true yet; what isn't JavaScript fails the test at once.
 func (b *Tab) Await(expression string) {
 	b.Helper()
-	for deadline := time.Now().Add(patience); !Eval[bool](b, expression); <-time.After(50 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			b.Fatalf("never true: %s; the page says %s", expression, Eval[string](b, "document.body.innerText"))
+	attempt := fmt.Sprintf("(() => { try { return (%s) ? 'true' : 'not true' } catch (e) { return String(e) } })()",
+		expression)
+	deadline := time.Now().Add(patience)
+	for {
+		said := Eval[string](b, attempt)
+		if said == "true" {
+			return
 		}
+		if time.Now().After(deadline) {
+			b.Fatalf("never true: %s (%s); the page says %s", expression, said,
+				Eval[string](b, "document.body.innerText"))
+		}
+		<-time.After(50 * time.Millisecond)
 	}
 }
 

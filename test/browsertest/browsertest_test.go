@@ -32,3 +32,20 @@ func TestTab(t *testing.T) {
 	b.Screenshot("page")
 	b.Quiet()
 }
+
+// What a script adds later can be awaited before it is there, by an expression that is undefined and by one that
+// fails.
+func TestAwaitWhatIsNotThereYet(t *testing.T) {
+	t.Parallel()
+	b := browsertest.Open(t, 400, 300)
+	b.Navigate("about:blank")
+	for _, expression := range []string{
+		`document.querySelector("#late")?.textContent.startsWith("late")`,
+		`document.querySelector("#late").textContent === "later"`,
+	} {
+		browsertest.Eval[bool](b, `document.querySelector("#late")?.remove(), setTimeout(
+			() => document.body.insertAdjacentHTML("beforeend", "<p id=late>later</p>"), 200) > 0`)
+		b.Await(expression)
+	}
+	b.Quiet()
+}
