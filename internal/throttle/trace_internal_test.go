@@ -141,8 +141,8 @@ func TestLuaAgreesWithThePureFunctions(t *testing.T) {
 			client, sound := engine.open(t), tracePlayer(t, "\n", "\n")
 			seed := rand.Uint64()
 			random := rand.New(rand.NewPCG(seed, 0))
-			traces, admitted := *played/engine.oneOf, 0
-			for n := range traces {
+			plays, admitted := *played/engine.oneOf, 0
+			for n := range plays {
 				tr := randomTrace(random)
 				fault, count := disagreement(t, client, sound, tr)
 				if fault != "" {
@@ -150,8 +150,8 @@ func TestLuaAgreesWithThePureFunctions(t *testing.T) {
 				}
 				admitted += count
 			}
-			if admitted < 4*traces {
-				t.Errorf("only %d admissions in %d traces: the traces test too little", admitted, traces)
+			if admitted < 4*plays {
+				t.Errorf("only %d admissions in %d traces: the traces test too little", admitted, plays)
 			}
 		})
 	}
