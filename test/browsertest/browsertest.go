@@ -89,12 +89,14 @@ func Eval[T any](b *Tab, expression string) T {
 	return value
 }
 
-// Await waits until an expression is true. One that is undefined, or fails because what it looks at is not there
-// yet, is not true yet; what isn't JavaScript fails the test at once.
+// Await waits until an expression is true. One that is undefined is not true yet, and neither is one that needs what
+// is not there yet, which JavaScript calls a TypeError. All else that is wrong with it fails the test at once.
 func (b *Tab) Await(expression string) {
 	b.Helper()
-	attempt := fmt.Sprintf("(() => { try { return (%s) ? 'true' : 'not true' } catch (e) { return String(e) } })()",
-		expression)
+	attempt := fmt.Sprintf(`(() => {
+		try { return (%s) === true ? "true" : "not true" }
+		catch (e) { if (e instanceof TypeError) return String(e); throw e }
+	})()`, expression)
 	deadline := time.Now().Add(patience)
 	for {
 		said := Eval[string](b, attempt)

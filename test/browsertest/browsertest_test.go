@@ -33,8 +33,8 @@ func TestTab(t *testing.T) {
 	b.Quiet()
 }
 
-// What a script adds later can be awaited before it is there, by an expression that is undefined and by one that
-// fails.
+// What a script adds later can be awaited before it is there: by an expression that is undefined until then, by one
+// that fails, and by one that has a value other than true.
 func TestAwaitWhatIsNotThereYet(t *testing.T) {
 	t.Parallel()
 	b := browsertest.Open(t, 400, 300)
@@ -42,10 +42,14 @@ func TestAwaitWhatIsNotThereYet(t *testing.T) {
 	for _, expression := range []string{
 		`document.querySelector("#late")?.textContent.startsWith("late")`,
 		`document.querySelector("#late").textContent === "later"`,
+		`document.querySelector("#late") !== null || "not yet"`,
 	} {
 		browsertest.Eval[bool](b, `document.querySelector("#late")?.remove(), setTimeout(
 			() => document.body.insertAdjacentHTML("beforeend", "<p id=late>later</p>"), 200) > 0`)
 		b.Await(expression)
+		if !browsertest.Eval[bool](b, `document.querySelector("#late") !== null`) {
+			t.Errorf("%s was true before it was there", expression)
+		}
 	}
 	b.Quiet()
 }
