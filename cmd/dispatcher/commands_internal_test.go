@@ -18,6 +18,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/pacer-notify/pacer/internal/desk"
+	"github.com/pacer-notify/pacer/test/apitest"
 )
 
 const commandsPolicy = `version: 1
@@ -94,7 +95,7 @@ func (d *served) post(format string, args ...any) {
 		d.Fatal(err)
 	}
 	request.Header.Set("Content-Type", "application/json")
-	response, err := http.DefaultClient.Do(request)
+	response, err := apitest.Client.Do(request)
 	if err != nil {
 		d.Fatal(err)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/app"
 	"github.com/pacer-notify/pacer/internal/settings"
 	"github.com/pacer-notify/pacer/internal/throttle"
+	"github.com/pacer-notify/pacer/test/apitest"
 	"github.com/pacer-notify/pacer/test/postgrestest"
 	"github.com/pacer-notify/pacer/test/processtest"
 	"github.com/pacer-notify/pacer/test/redistest"
@@ -251,8 +252,20 @@ var (
 	waiting = regexp.MustCompile(`msg="a delivery can't begin now; its notification waits" notification_id=(\S+)`)
 )
 
-// call makes a request to the first process's API and decodes the response into v, if any.
+// call makes a request to the first process's API, again while it is refused for now, and decodes the response into v,
+// if any.
 func (d *fleet) call(method, path string, body []byte, header http.Header, v any) int {
+	d.t.Helper()
+	return d.callBy(apitest.Client, method, path, body, header, v)
+}
+
+// callOnce is call where a refusal is what is expected.
+func (d *fleet) callOnce(method, path string, body []byte, v any) int {
+	d.t.Helper()
+	return d.callBy(http.DefaultClient, method, path, body, nil, v)
+}
+
+func (d *fleet) callBy(client *http.Client, method, path string, body []byte, header http.Header, v any) int {
 	d.t.Helper()
 	request, err := http.NewRequestWithContext(d.t.Context(), method, "http://"+d.apps[0].Addr()+path,
 		bytes.NewReader(body))
@@ -264,7 +277,7 @@ func (d *fleet) call(method, path string, body []byte, header http.Header, v any
 		request.Header = http.Header{}
 	}
 	request.Header.Set("Content-Type", cmp.Or(request.Header.Get("Content-Type"), "application/json"))
-	response, err := http.DefaultClient.Do(request)
+	response, err := client.Do(request)
 	if err != nil {
 		d.t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/ops"
 	"github.com/pacer-notify/pacer/internal/throttle"
+	"github.com/pacer-notify/pacer/test/apitest"
 )
 
 const promisePolicy = `
@@ -38,8 +39,12 @@ func (d *fleet) promise(n item, want int) promised {
 	if err != nil {
 		d.t.Fatal(err)
 	}
+	client := apitest.Client
+	if want == http.StatusServiceUnavailable {
+		client = http.DefaultClient
+	}
 	var p promised
-	if status := d.call(http.MethodPost, "/v1/notifications?promise=true", body, nil, &p); status != want {
+	if status := d.callBy(client, http.MethodPost, "/v1/notifications?promise=true", body, nil, &p); status != want {
 		d.t.Fatalf("%s: status %d, want %d: %+v", body, status, want, p)
 	}
 	return p

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/throttle"
+	"github.com/pacer-notify/pacer/test/apitest"
 	"github.com/pacer-notify/pacer/test/processtest"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
@@ -193,7 +194,8 @@ func (d *deployment) accept(w *worker, items []item) []string {
 		if err != nil {
 			d.t.Fatal(err)
 		}
-		response, err := http.Post("http://"+w.api+"/v1/notifications/bulk", "application/json", bytes.NewReader(body))
+		response, err := apitest.Client.Post("http://"+w.api+"/v1/notifications/bulk", "application/json",
+			bytes.NewReader(body))
 		if err != nil {
 			d.t.Fatal(err)
 		}
@@ -227,7 +229,7 @@ func (s stats) ended() int64 {
 
 func (d *deployment) stats(w *worker) stats {
 	d.t.Helper()
-	response, err := http.Get("http://" + w.api + "/v1/stats")
+	response, err := apitest.Client.Get("http://" + w.api + "/v1/stats")
 	if err != nil {
 		d.t.Fatal(err)
 	}

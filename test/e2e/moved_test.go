@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/throttle"
+	"github.com/pacer-notify/pacer/test/apitest"
 	"github.com/pacer-notify/pacer/test/postgrestest"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
@@ -117,7 +118,7 @@ func (d *deployment) prefer(prefix, preferences string) (changed [movedUsers]tim
 			d.t.Fatal(err)
 		}
 		request.Header.Set("Content-Type", "application/json")
-		response, err := http.DefaultClient.Do(request)
+		response, err := apitest.Client.Do(request)
 		if err != nil {
 			d.t.Fatal(err)
 		}

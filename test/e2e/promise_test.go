@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -15,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pacer-notify/pacer/test/apitest"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
@@ -90,7 +90,7 @@ func (d *deployment) promises(w *worker, items []item) []promised {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	response, err := http.Post("http://"+w.api+"/v1/notifications/bulk?promise=true", "application/json",
+	response, err := apitest.Client.Post("http://"+w.api+"/v1/notifications/bulk?promise=true", "application/json",
 		bytes.NewReader(body))
 	if err != nil {
 		d.t.Fatal(err)

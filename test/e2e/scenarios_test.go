@@ -14,6 +14,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/throttle"
 	"github.com/pacer-notify/pacer/internal/throttle/throttletest"
+	"github.com/pacer-notify/pacer/test/apitest"
 	"github.com/pacer-notify/pacer/test/chatroom"
 )
 
@@ -140,7 +141,7 @@ func TestCancelledOnesMoveTheOthersUp(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		response, err := http.DefaultClient.Do(request)
+		response, err := apitest.Client.Do(request)
 		if err != nil {
 			t.Fatal(err)
 		}

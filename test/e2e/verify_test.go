@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pacer-notify/pacer/test/apitest"
 	"github.com/pacer-notify/pacer/test/postgrestest"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
@@ -85,7 +86,7 @@ func (d *deployment) cancelSome(w *worker, ids []string) {
 			d.t.Error(err)
 			return
 		}
-		if response, err := http.DefaultClient.Do(request); err == nil {
+		if response, err := apitest.Client.Do(request); err == nil {
 			_ = response.Body.Close()
 		}
 	}

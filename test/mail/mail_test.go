@@ -19,6 +19,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/pacer-notify/pacer/test/apitest"
 	"github.com/pacer-notify/pacer/test/postgrestest"
 	"github.com/pacer-notify/pacer/test/processtest"
 	"github.com/pacer-notify/pacer/test/redistest"
@@ -120,7 +121,7 @@ func (p *pacer) call(method, path, contentType, body string, want int, into any)
 	}
 	request.Header.Set("Authorization", "Bearer "+apiToken)
 	request.Header.Set("Content-Type", contentType)
-	response, err := http.DefaultClient.Do(request)
+	response, err := apitest.Client.Do(request)
 	if err != nil {
 		p.t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pacer-notify/pacer/test/apitest"
 	"github.com/pacer-notify/pacer/test/postgrestest"
 	"github.com/pacer-notify/pacer/test/processtest"
 	"github.com/pacer-notify/pacer/test/providertest"
@@ -178,6 +179,11 @@ func (d *deployment) await(what string, ok func() bool) {
 // request makes a request. The status is 0 when nobody responds.
 func (d *deployment) request(method, url, body string) (status int, reply string) {
 	d.Helper()
+	return d.requestBy(http.DefaultClient, method, url, body)
+}
+
+func (d *deployment) requestBy(client *http.Client, method, url, body string) (status int, reply string) {
+	d.Helper()
 	ctx, cancel := context.WithTimeout(d.Context(), 10*time.Second)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
@@ -185,7 +191,7 @@ func (d *deployment) request(method, url, body string) (status int, reply string
 		d.Fatal(err)
 	}
 	request.Header.Set("Content-Type", "application/json")
-	response, err := http.DefaultClient.Do(request)
+	response, err := client.Do(request)
 	if err != nil {
 		return 0, err.Error()
 	}
@@ -200,7 +206,7 @@ func (d *deployment) request(method, url, body string) (status int, reply string
 // call makes a request to the API, which must accept it.
 func (d *deployment) call(method, path, body string) {
 	d.Helper()
-	if status, reply := d.request(method, "http://"+d.first().api+path, body); status/100 != 2 {
+	if status, reply := d.requestBy(apitest.Client, method, "http://"+d.first().api+path, body); status/100 != 2 {
 		d.Fatalf("%s %s: %d %s", method, path, status, reply)
 	}
 }
