@@ -12,8 +12,12 @@ import (
 	"github.com/pacer-notify/pacer/test/processtest"
 )
 
-// slots is how many a Redis Cluster has.
-const slots = 16384
+const (
+	// slots is how many a Redis Cluster has.
+	slots = 16384
+	// meetAgain is after which time the nodes that do not know all others yet meet again.
+	meetAgain = 10 * time.Second
+)
 
 // Cluster is a Redis Cluster of one test: so many masters, each with a replica when that is wanted.
 type Cluster struct {
@@ -51,6 +55,9 @@ func StartCluster(tb testing.TB, masters int, replicas bool) *Cluster {
 	return c
 }
 
+// nodes are the masters, then the replicas.
+func (c *Cluster) nodes() []*Server { return append(append([]*Server{}, c.Masters...), c.Replicas...) }
+
 // URL is the cluster's, as pacer takes it.
 func (c *Cluster) URL() string {
 	var addrs []string
@@ -63,7 +70,6 @@ func (c *Cluster) URL() string {
 // join has the nodes know one another, gives the masters their slots and the replicas their masters.
 func (c *Cluster) join(ctx context.Context, tb testing.TB) error {
 	tb.Helper()
-	all := append(append([]*Server{}, c.Masters...), c.Replicas...)
 	for i, s := range c.Masters {
 		client := s.Client(tb)
 		from, to := i*slots/len(c.Masters), (i+1)*slots/len(c.Masters)-1
@@ -74,22 +80,7 @@ func (c *Cluster) join(ctx context.Context, tb testing.TB) error {
 			return err
 		}
 	}
-	host, port, _ := strings.Cut(c.Masters[0].Addr(), ":")
-	bus, err := c.Masters[0].Client(tb).ConfigGet(ctx, "cluster-port").Result()
-	if err != nil {
-		return err
-	}
-	for _, s := range all[1:] {
-		if err := s.Client(tb).Do(ctx, "CLUSTER", "MEET", host, port, bus["cluster-port"]).Err(); err != nil {
-			return err
-		}
-	}
-	if err := c.await(ctx, tb, func(info string) bool {
-		// A node that does not insist on full coverage is ok before it knows of the slots of the others.
-		return strings.Contains(info, "cluster_state:ok") &&
-			strings.Contains(info, fmt.Sprintf("cluster_slots_ok:%d\r\n", slots)) &&
-			strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d\r\n", len(all)))
-	}); err != nil {
+	if err := c.meet(ctx, tb); err != nil {
 		return err
 	}
 	for i, s := range c.Replicas {
@@ -102,6 +93,36 @@ func (c *Cluster) join(ctx context.Context, tb testing.TB) error {
 		}
 	}
 	return c.follow(ctx, tb)
+}
+
+// meet has the other nodes meet the first master until all of them know one another. It repeats that, for a node that
+// does not respond within the cluster's time-out, as on a busy machine, is forgotten.
+func (c *Cluster) meet(ctx context.Context, tb testing.TB) error {
+	tb.Helper()
+	all := c.nodes()
+	host, port, _ := strings.Cut(c.Masters[0].Addr(), ":")
+	bus, err := c.Masters[0].Client(tb).ConfigGet(ctx, "cluster-port").Result()
+	if err != nil {
+		return err
+	}
+	for {
+		for _, s := range all[1:] {
+			if err := s.Client(tb).Do(ctx, "CLUSTER", "MEET", host, port, bus["cluster-port"]).Err(); err != nil {
+				return err
+			}
+		}
+		round, cancel := context.WithTimeout(ctx, meetAgain)
+		err := c.await(round, tb, func(info string) bool {
+			// A node that does not insist on full coverage is ok before it knows of the slots of the others.
+			return strings.Contains(info, "cluster_state:ok") &&
+				strings.Contains(info, fmt.Sprintf("cluster_slots_ok:%d\r\n", slots)) &&
+				strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d\r\n", len(all)))
+		})
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+	}
 }
 
 // follow waits until the replicas have what their masters have: none takes over before.
@@ -127,7 +148,7 @@ func (c *Cluster) follow(ctx context.Context, tb testing.TB) error {
 // await waits until every node says so of the cluster.
 func (c *Cluster) await(ctx context.Context, tb testing.TB, ok func(info string) bool) error {
 	tb.Helper()
-	for _, s := range append(append([]*Server{}, c.Masters...), c.Replicas...) {
+	for _, s := range c.nodes() {
 		client := s.Client(tb)
 		for {
 			info, err := client.ClusterInfo(ctx).Result()
