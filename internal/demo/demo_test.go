@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -82,28 +83,40 @@ func (a *api) news() (all []map[string]string) {
 	return all
 }
 
-// commentary is what the demo says; each line is sent on.
-type commentary chan string
+// commentary is what the demo says.
+type commentary struct {
+	mu      sync.Mutex
+	lines   []string
+	changed chan struct{}
+}
 
 // Write implements [io.Writer].
-func (c commentary) Write(line []byte) (int, error) {
-	c <- string(line)
+func (c *commentary) Write(line []byte) (int, error) {
+	c.mu.Lock()
+	c.lines = append(c.lines, string(line))
+	c.mu.Unlock()
+	select {
+	case c.changed <- struct{}{}:
+	default: // there is something new already
+	}
 	return len(line), nil
 }
 
-// await reads lines until one has the words.
-func (c commentary) await(t *testing.T, words string) string {
+// await waits until a line has the words, whatever was said since: days and nights go on beside one another.
+func (c *commentary) await(t *testing.T, words string) string {
 	t.Helper()
-	var seen []string
+	tooLong := time.After(time.Minute)
 	for {
+		c.mu.Lock()
+		lines := slices.Clone(c.lines)
+		c.mu.Unlock()
+		if i := slices.IndexFunc(lines, func(line string) bool { return strings.Contains(line, words) }); i >= 0 {
+			return lines[i]
+		}
 		select {
-		case line := <-c:
-			seen = append(seen, line)
-			if strings.Contains(line, words) {
-				return line
-			}
-		case <-time.After(30 * time.Second):
-			t.Fatalf("it does not say %q; it said\n%s", words, strings.Join(seen, ""))
+		case <-c.changed:
+		case <-tooLong:
+			t.Fatalf("it does not say %q; it said\n%s", words, strings.Join(lines, ""))
 		}
 	}
 }
@@ -111,7 +124,7 @@ func (c commentary) await(t *testing.T, words string) string {
 // A night begins, news come and are held, it ends, and they arrive after its end.
 func TestANightThatEnds(t *testing.T) {
 	t.Parallel()
-	fake, said := &api{}, make(commentary, 100)
+	fake, said := &api{}, &commentary{changed: make(chan struct{}, 1)}
 	server := httptest.NewServer(fake)
 	t.Cleanup(server.Close)
 	now := time.Now()
