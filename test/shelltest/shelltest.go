@@ -17,6 +17,10 @@ var Shells = []string{"bash", "zsh", "fish"}
 // patience bounds a session. A zsh that never shows what is waited for would wait for ever.
 const patience = 2 * time.Minute
 
+// lessCPU bounds the processor time of each process of a session, in seconds. The inner zsh of one that was ended would
+// otherwise go on without its terminal, and keep a core busy.
+const lessCPU = "ulimit -t 60\n"
+
 // inBash loads a script as a user does, replaces the program by one that shows its arguments, and types a line.
 const inBash = `source <("$PROGRAM" completion bash)
 function NAME() { printf 'ran:'; printf ' <%s>' "$@"; echo; }
@@ -45,9 +49,9 @@ func Complete(t *testing.T, shell, program, name, line string, environ ...string
 	var said string
 	switch shell {
 	case "bash":
-		said = run(t, environ, fill.Replace(inBash), "bash", "--norc", "--noprofile", "-i")
+		said = run(t, environ, lessCPU+fill.Replace(inBash), "bash", "--norc", "--noprofile", "-i")
 	case "zsh":
-		said = run(t, environ, strings.ReplaceAll(inZsh, "NAME", name), "zsh", "-f")
+		said = run(t, environ, lessCPU+strings.ReplaceAll(inZsh, "NAME", name), "zsh", "-f")
 	default:
 		return completeInFish(t, environ, name, line)
 	}
