@@ -132,7 +132,7 @@ func TestAcceptsWithoutRedisAndRefusesWithoutPostgres(t *testing.T) {
 	body := []byte(`{"user_id":"ada","to":"` + d.receiver.server.URL + `"}`)
 	d.redis.Kill()
 	var reply struct{ ID string }
-	if status := d.call(http.MethodPost, "/v1/notifications", body, nil, &reply); status != http.StatusAccepted {
+	if status := d.callOnce(http.MethodPost, "/v1/notifications", body, &reply); status != http.StatusAccepted {
 		t.Errorf("without Redis: status %d, want 202", status)
 	}
 	d.redis.Restart()

@@ -106,7 +106,7 @@ func TestRedisFillsUp(t *testing.T) {
 				d.awaitRefusal(body)
 			case onPostgres:
 				for range 20 {
-					if status := d.call(http.MethodPost, "/v1/notifications", body, nil, nil); status != http.StatusAccepted {
+					if status := d.callOnce(http.MethodPost, "/v1/notifications", body, nil); status != http.StatusAccepted {
 						t.Fatalf("Postgres has room, and POST returns %d", status)
 					}
 					more++
@@ -118,7 +118,7 @@ func TestRedisFillsUp(t *testing.T) {
 
 			free()
 			d.awaitMetric("pacer_redis_memory_ratio", func(v float64) bool { return v < 0.85 })
-			if status := d.call(http.MethodPost, "/v1/notifications", body, nil, nil); status != http.StatusAccepted {
+			if status := d.callOnce(http.MethodPost, "/v1/notifications", body, nil); status != http.StatusAccepted {
 				t.Errorf("with memory again: POST returns %d", status)
 			}
 			all := int64(len(sending) + more + 1)

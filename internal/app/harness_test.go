@@ -259,7 +259,7 @@ func (d *fleet) call(method, path string, body []byte, header http.Header, v any
 	return d.callBy(apitest.Client, method, path, body, header, v)
 }
 
-// callOnce is call where a refusal is what is expected.
+// callOnce is call where it matters whether the first request is refused.
 func (d *fleet) callOnce(method, path string, body []byte, v any) int {
 	d.t.Helper()
 	return d.callBy(http.DefaultClient, method, path, body, nil, v)
@@ -300,6 +300,11 @@ type item map[string]any
 // bulk accepts items and gives their ids; all must be accepted.
 func (d *fleet) bulk(items []item) []string {
 	d.t.Helper()
+	return d.bulkBy(apitest.Client, items)
+}
+
+func (d *fleet) bulkBy(client *http.Client, items []item) []string {
+	d.t.Helper()
 	body, err := json.Marshal(items)
 	if err != nil {
 		d.t.Fatal(err)
@@ -308,7 +313,7 @@ func (d *fleet) bulk(items []item) []string {
 		Accepted int
 		Results  []struct{ ID, Error string }
 	}
-	if status := d.call(http.MethodPost, "/v1/notifications/bulk", body, nil, &reply); status != http.StatusOK ||
+	if status := d.callBy(client, http.MethodPost, "/v1/notifications/bulk", body, nil, &reply); status != http.StatusOK ||
 		reply.Accepted != len(items) {
 		d.t.Fatalf("bulk returned %d, accepted %d of %d: %+v", status, reply.Accepted, len(items), reply.Results)
 	}

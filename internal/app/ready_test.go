@@ -39,7 +39,7 @@ func TestReadyForWhatItsRolesPromise(t *testing.T) {
 		t.Errorf("the page of an API without Redis: %d %s", status, body)
 	}
 	d.apps = []*app.App{api}
-	if status := d.call(http.MethodPost, "/v1/notifications", []byte(`{"user_id":"ada","to":"`+d.receiver.server.URL+`"}`), nil, nil); status != http.StatusAccepted {
+	if status := d.callOnce(http.MethodPost, "/v1/notifications", []byte(`{"user_id":"ada","to":"`+d.receiver.server.URL+`"}`), nil); status != http.StatusAccepted {
 		t.Errorf("what says that it is ready returns %d", status)
 	}
 	d.redis.Restart()

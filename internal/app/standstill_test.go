@@ -29,11 +29,11 @@ func TestRedisStandsStillAndAcceptsGoOn(t *testing.T) {
 			d.redis.Thaw()
 		}
 	}()
-	ids := d.bulk(d.receiver.crowd("many", "default", 8))
+	ids := d.bulkBy(http.DefaultClient, d.receiver.crowd("many", "default", 8))
 	for i := range 12 {
 		body := fmt.Appendf(nil, `{"id":"single-%d","user_id":"user%d","to":%q}`, i, i, d.receiver.server.URL)
 		for range 2 {
-			if status := d.call(http.MethodPost, "/v1/notifications", body, nil, nil); status != http.StatusAccepted &&
+			if status := d.callOnce(http.MethodPost, "/v1/notifications", body, nil); status != http.StatusAccepted &&
 				status != http.StatusOK {
 				t.Fatalf("while Redis stands still: status %d", status)
 			}

@@ -66,7 +66,7 @@ func TestClient(t *testing.T) {
 	}
 }
 
-// One whose time is over has the refusal.
+// One whose time is over is not sent again.
 func TestClientEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
