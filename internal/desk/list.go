@@ -37,7 +37,7 @@ type Listing struct {
 	// Next is the cursor of the next page; absent on the last. A page may hold fewer items than the limit although
 	// there is a next one.
 	Next string `json:"next,omitempty"`
-	// Note says what the store does not keep.
+	// Note says what the store does not keep, or could not tell.
 	Note string `json:"note,omitempty"`
 }
 

@@ -18,7 +18,7 @@ import (
 type Page struct {
 	Items []View `json:"items" nullable:"false"`
 	Next  string `json:"next,omitempty" doc:"Cursor of the next page; absent on the last. A page may hold fewer items than the limit although there is a next one."`
-	Note  string `json:"note,omitempty" doc:"What the store does not keep, in a sentence for people."`
+	Note  string `json:"note,omitempty" doc:"What the store does not keep or could not tell, in a sentence for people."`
 }
 
 // listInput are the parameters of desk.ParseFilter, which reads them: a wrong value is told with those there are.

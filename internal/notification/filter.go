@@ -62,7 +62,8 @@ type Page struct {
 	// Next is the cursor of the next page; empty at the end. A page may hold fewer than the limit although there is a
 	// next one: a store looks at a bounded number of notifications for a page.
 	Next string
-	// Note says, in a sentence for people, what the store does not keep or do; empty when there is nothing to say.
+	// Note says, in a sentence for people, what the store does not keep or could not tell; empty when there is nothing
+	// to say.
 	Note string
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -22,6 +23,8 @@ const (
 	// scatteredCost is how many rows that were accepted one after the other are read as fast as one that stands alone:
 	// those of one user, and those that few others are like, lie each in a page of its own.
 	scatteredCost = 4
+	// untoldNote is what a page says of itself when Redis did not tell of all that wait on it.
+	untoldNote = "Redis did not respond in time: notifications that wait may be listed as queued, without their slot and reason."
 )
 
 // The four ways to find notifications, newest first, each with an index of its own: all; those that have not ended;
@@ -88,9 +91,12 @@ func (r *Store) List(ctx context.Context, f notification.Filter) (*notification.
 		if err != nil {
 			return nil, err
 		}
-		views, err := r.views(ctx, found.IDs)
+		views, told, err := r.views(ctx, found.IDs)
 		if err != nil {
 			return nil, err
+		}
+		if !told {
+			page.Note = untoldNote
 		}
 		for i := range views {
 			if f.Matches(&views[i].View) {
@@ -106,18 +112,19 @@ func (r *Store) List(ctx context.Context, f notification.Filter) (*notification.
 	}
 }
 
-// views returns notifications in the order of their ids. One that was purged meanwhile is missing.
-func (r *Store) views(ctx context.Context, ids []string) ([]row, error) {
+// views returns notifications in the order of their ids, and whether Redis told of all that wait. One that was purged
+// meanwhile is missing.
+func (r *Store) views(ctx context.Context, ids []string) (views []row, told bool, err error) {
 	if len(ids) == 0 {
-		return nil, nil
+		return nil, true, nil
 	}
 	rows, err := r.pool.Query(ctx, viewsSQL, ids)
 	if err != nil {
-		return nil, describe("list notifications", err)
+		return nil, false, describe("list notifications", err)
 	}
-	views, err := pgx.CollectRows(rows, scanRow)
+	views, err = pgx.CollectRows(rows, scanRow)
 	if err != nil {
-		return nil, describe("list notifications", err)
+		return nil, false, describe("list notifications", err)
 	}
 	order := make(map[string]int, len(ids))
 	for i, id := range ids {
@@ -125,14 +132,18 @@ func (r *Store) views(ctx context.Context, ids []string) ([]row, error) {
 	}
 	slices.SortFunc(views, func(a, b row) int { return order[a.ID] - order[b.ID] })
 	var placing errgroup.Group
+	var untold atomic.Bool
 	placing.SetLimit(placesAtOnce)
 	for i := range views {
 		placing.Go(func() error {
-			r.place(ctx, &views[i])
+			if !r.place(ctx, &views[i]) {
+				untold.Store(true)
+			}
 			return nil
 		})
 	}
-	return views, placing.Wait()
+	err = placing.Wait()
+	return views, !untold.Load(), err
 }
 
 // Find returns the ids of a page of notifications that may match, newest first.

@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/store/postgres"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
@@ -36,6 +38,33 @@ func TestAClaimIsExtendedWhileRedisHangs(t *testing.T) {
 	if err != nil || !held {
 		t.Errorf("the claim holds: %t, %v", held, err)
 	}
+}
+
+// A list without what Redis knows says so: what waits in it looks queued, and is maybe not.
+func TestAListSaysThatRedisDidNotRespond(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	w := newWorldWith(t, server.Client(t), agenda.Config{})
+	w.acceptOne(t, notification.Notification{ID: "n1", SendAt: time.Now().Add(time.Hour)})
+	store := postgres.New(w.pool, w.agendas, postgres.Config{PlacePatience: 10 * time.Millisecond})
+	t.Cleanup(func() { _ = store.Close() })
+	noted := func() bool {
+		page, err := store.List(t.Context(), notification.Filter{Limit: 10})
+		if err != nil || len(page.Items) != 1 {
+			t.Fatalf("listed %+v, %v", page, err)
+		}
+		return strings.Contains(page.Note, "Redis did not respond")
+	}
+	if err := server.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	if !noted() {
+		t.Error("the list says nothing of a Redis that hangs")
+	}
+	if err := server.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	w.await(t, "the list has all again", func() bool { return !noted() })
 }
 
 // What is in Postgres counts, not how often Redis was not told of it.

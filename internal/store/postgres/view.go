@@ -104,14 +104,15 @@ func (r *Store) View(ctx context.Context, id string) (*notification.View, error)
 }
 
 // place fills in what the agendas know about a notification that has not ended: its place in the backlog, its slot, and
-// an end that the database has not learned yet. While Redis is away or stalled, the view has what the database knows.
-func (r *Store) place(ctx context.Context, v *row) {
+// an end that the database has not learned yet. While Redis is away or stalled, it returns false, and the view has what
+// the database knows.
+func (r *Store) place(ctx context.Context, v *row) bool {
 	if v.Status.Ended() || v.Status == notification.StatusSending && !v.abandoned {
-		return
+		return true
 	}
-	state := r.lookup(ctx, r.agendas.PartitionOf(v.UserID), v.ID)
+	state, told := r.lookup(ctx, r.agendas.PartitionOf(v.UserID), v.ID)
 	if state == nil {
-		return
+		return told
 	}
 	v.Status, v.DeliverAt, v.Ahead = state.Status, state.DeliverAt, state.Ahead
 	if v.Status.Waiting() {
@@ -124,6 +125,7 @@ func (r *Store) place(ctx context.Context, v *row) {
 	v.Deferrals = max(v.Deferrals, state.Deferrals)
 	v.history = historyWith(v.history, state.Lines)
 	v.endedAt = state.EndedAt
+	return true
 }
 
 // historyWith is the history of a row with the lines that Redis tells, as a claim would join them: see
@@ -137,26 +139,27 @@ func historyWith(kept, told string) string {
 	return earlier + told
 }
 
-// lookup asks Redis for a notification, for as long as a response may wait. It returns nil when Redis says nothing.
-func (r *Store) lookup(ctx context.Context, partition int, id string) *agenda.State {
+// lookup asks Redis for a notification, for as long as a response may wait. It returns nil and true for one that Redis
+// does not know, nil and false when Redis does not say.
+func (r *Store) lookup(ctx context.Context, partition int, id string) (state *agenda.State, told bool) {
 	if r.placer.stalled(partition) {
-		return nil
+		return nil, false
 	}
 	found := make(chan *agenda.State, 1)
 	r.placer.running.Go(func() {
+		defer close(found)
 		state, err := r.agendas.LookupIn(ctx, partition, id)
-		if err != nil {
-			state = nil
+		if err == nil || errors.Is(err, notification.ErrNotFound) {
+			found <- state
 		}
-		found <- state
 	})
 	patience := time.NewTimer(r.cfg.PlacePatience)
 	defer patience.Stop()
 	select {
-	case state := <-found:
-		return state
+	case state, told = <-found:
+		return state, told
 	case <-patience.C:
-		return nil
+		return nil, false
 	}
 }
 
