@@ -6,6 +6,7 @@
 # Environment:
 #   AT_ONCE    how many runs go on at the same time, each in a clone of its own (default: 1)
 #   BUSY       busy loops beside the tests (default: one per core; 0 when other runs are load enough)
+#   STOPS      stop servers and test programs at random, for up to so many seconds, see stop-at-random.sh (default: do not)
 #   PKGS       packages to test (default: ./...)
 #   TESTFLAGS  further flags of go test
 #   LOGS       folder for the log of each run (default: a temporary one, kept when a run fails)
@@ -18,10 +19,10 @@ at_once=${AT_ONCE:-1}
 logs=${LOGS:-$(mktemp -d)}
 mkdir -p "$logs"
 clones=$(mktemp -d)
-loops=()
+beside=() # processes that make it hard
 
 cleanup() {
-	for loop in "${loops[@]}"; do kill "$loop" 2>/dev/null || true; done
+	for pid in "${beside[@]}"; do kill "$pid" 2>/dev/null || true; done
 	rm -rf "$clones"
 }
 trap cleanup EXIT
@@ -50,8 +51,12 @@ for ((slot = 0; slot < at_once; slot++)); do
 done
 for ((i = 0; i < busy; i++)); do
 	(while :; do :; done) &
-	loops+=($!)
+	beside+=($!)
 done
+if [ "${STOPS:-0}" != 0 ]; then
+	scripts/stop-at-random.sh $$ "$STOPS" >"$logs/stops.log" &
+	beside+=($!)
+fi
 
 commit=$(git -C "$clones/0" rev-parse --short HEAD)
 echo "commit $commit, $(nproc) cores, $busy busy loops, $runs runs, $at_once at once; logs in $logs"
