@@ -73,8 +73,11 @@ func config(tb testing.TB, server *pushtest.Server) fcm.Config {
 func exchange(tb testing.TB, w http.ResponseWriter, r *http.Request, token string) {
 	tb.Helper()
 	const grantType = "urn:ietf:params:oauth:grant-type:jwt-bearer"
-	if err := r.ParseForm(); err != nil || r.PostForm.Get("grant_type") != grantType {
-		tb.Errorf("the exchange asks for %v: %v", r.PostForm, err)
+	if err := r.ParseForm(); err != nil {
+		panic(http.ErrAbortHandler) // the sender has given up meanwhile
+	}
+	if r.PostForm.Get("grant_type") != grantType {
+		tb.Errorf("the exchange asks for %v", r.PostForm)
 	}
 	claims := jwt.MapClaims{}
 	_, err := jwt.ParseWithClaims(r.PostForm.Get("assertion"), claims,
