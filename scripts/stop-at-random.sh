@@ -12,9 +12,9 @@ longest=$(awk -v seconds="$2" 'BEGIN { printf "%d", seconds * 1000 }')
 	echo "stop-at-random: LONGEST must be more than 0.3 s, is $2" >&2
 	exit 2
 }
-# Once a tick, a process is stopped with the probability of threshold in 32768, as $RANDOM counts.
-tick=500 # milliseconds
-threshold=$((32768 / 10 * tick / ((shortest + longest) / 2)))
+# In each period, a process is stopped with the probability of threshold in 32768, as $RANDOM counts.
+period=500 # milliseconds
+threshold=$((32768 / 10 * period / ((shortest + longest) / 2)))
 
 declare -A name parent state
 
@@ -77,5 +77,5 @@ while :; do
 		(trap - EXIT INT TERM && stop_for $((shortest + RANDOM % (longest - shortest))) "${stopped[@]}") 2>/dev/null &
 		stops=$((stops + 1))
 	done
-	sleep 0.$tick
+	sleep 0.$period
 done
