@@ -7,6 +7,7 @@
 package desk
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -32,6 +33,9 @@ type Config struct {
 	Endpoint func(url string) string
 	// Now is the time. Defaults to [time.Now].
 	Now func() time.Time
+	// RedisPatience is how long Redis may take to tell what waits; Postgres can tell something without it. Defaults to
+	// 1.5 s. LookPatience is how long all of a look-up may take: less than a command waits for it. Defaults to 5 s.
+	RedisPatience, LookPatience time.Duration
 }
 
 // Store knows notifications and devices.
@@ -75,6 +79,8 @@ type Desk struct{ cfg Config }
 
 // New makes a Desk.
 func New(cfg Config) *Desk {
+	cfg.RedisPatience = cmp.Or(cfg.RedisPatience, 1500*time.Millisecond)
+	cfg.LookPatience = cmp.Or(cfg.LookPatience, 5*time.Second)
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}

@@ -47,6 +47,8 @@ type Explanation struct {
 	Withheld string    `json:"contents_withheld,omitempty"`
 	// Devices is what became of it on each device, when it has no target of its own.
 	Devices []DeviceResult `json:"devices,omitempty"`
+	// Partial is true when Redis did not respond: what it knows is missing.
+	Partial bool `json:"partial,omitempty"`
 }
 
 // Step is one entry of a timeline.
@@ -69,7 +71,7 @@ type Step struct {
 // Explain looks up a notification. It returns [notification.ErrNotFound] when there is none, as a [NotThisError] when
 // the id is a user's.
 func (d *Desk) Explain(ctx context.Context, id string) (*Explanation, error) {
-	return patience.Ask(ctx, lookPatience, func(ctx context.Context) (*Explanation, error) {
+	return patience.Ask(ctx, d.cfg.LookPatience, func(ctx context.Context) (*Explanation, error) {
 		return d.explainNotUser(ctx, id)
 	})
 }
@@ -93,7 +95,7 @@ type Found struct {
 
 // LookUp looks for a notification with an id, or else for a user. It also finds a user of whom nothing is known.
 func (d *Desk) LookUp(ctx context.Context, id string) (Found, error) {
-	return patience.Ask(ctx, lookPatience, func(ctx context.Context) (found Found, err error) {
+	return patience.Ask(ctx, d.cfg.LookPatience, func(ctx context.Context) (found Found, err error) {
 		if found.Notification, err = d.explain(ctx, id); errors.Is(err, notification.ErrNotFound) {
 			found.User, err = d.user(ctx, id)
 		}
@@ -110,11 +112,13 @@ func (d *Desk) explain(ctx context.Context, id string) (*Explanation, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.redisAway = s.redisAway || v.Partial
 	e := &Explanation{
 		ID: v.ID, UserID: v.UserID, Category: v.Category, Channel: string(v.Channel), Priority: v.Priority.String(),
 		Status: v.Status, Attempts: v.Attempts, Deferrals: v.Deferrals, Reason: v.Reason,
 		ExpiresAt: optional(v.ExpiresAt), Timeline: timeline(v), Contents: contents(&v.Notification),
 		PolicyVersion: v.Basis.PolicyVersion, Zone: v.Basis.Zone,
+		Partial: s.redisAway,
 	}
 	e.Detail, e.Reply = detailOf(v)
 	if e.Standing, err = d.ended(ctx, v, e); err != nil {

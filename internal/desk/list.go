@@ -39,6 +39,8 @@ type Listing struct {
 	Next string `json:"next,omitempty"`
 	// Note says what the store does not keep, or could not tell.
 	Note string `json:"note,omitempty"`
+	// Partial is true when Redis did not tell all in time: Note says it in words.
+	Partial bool `json:"partial,omitempty"`
 }
 
 // Listed is one notification of a [Listing].
@@ -70,7 +72,7 @@ func (m *Many) List(ctx context.Context, query url.Values) (*Listing, error) {
 	if err != nil {
 		return nil, err
 	}
-	listing := &Listing{Items: make([]Listed, len(page.Items)), Next: page.Next, Note: page.Note}
+	listing := &Listing{Items: make([]Listed, len(page.Items)), Next: page.Next, Note: page.Note, Partial: page.Partial}
 	for i := range page.Items {
 		v := &page.Items[i]
 		listing.Items[i] = Listed{

@@ -68,7 +68,7 @@ func (d *Desk) situationNow(ctx context.Context, userID string) (*situation, err
 	if err != nil {
 		return nil, err
 	}
-	s.fleet, err = patience.Ask(ctx, agendaPatience, d.cfg.Fleet)
+	s.fleet, err = patience.Ask(ctx, d.cfg.RedisPatience, d.cfg.Fleet)
 	s.redisAway = err != nil
 	return s, nil
 }

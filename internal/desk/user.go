@@ -15,14 +15,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/patience"
 )
 
-const (
-	// latestShown is how many of a user's latest notifications are shown.
-	latestShown = 10
-	// agendaPatience is how long Redis may take to tell what waits. Postgres can tell something without it.
-	agendaPatience = 1500 * time.Millisecond
-	// lookPatience is how long all of a look-up may take: less than a command waits for it.
-	lookPatience = 5 * time.Second
-)
+// latestShown is how many of a user's latest notifications are shown.
+const latestShown = 10
 
 // User is everything that decides whether a user's notifications go out. Times are in UTC.
 type User struct {
@@ -44,6 +38,7 @@ type User struct {
 	Devices []UserDevice `json:"devices" nullable:"false"`
 	Latest  []Brief      `json:"latest" nullable:"false" doc:"The latest notifications, newest first."`
 	Notes   []string     `json:"notes" nullable:"false" doc:"What is not known, or not kept; for people."`
+	Partial bool         `json:"partial,omitempty" doc:"True when Redis did not respond: what it knows is missing."`
 }
 
 // UserPreferences are what the user wants.
@@ -142,7 +137,9 @@ type Brief struct {
 // User looks up a user. While Redis can't be read, it reports what Postgres knows. It returns a [NotThisError] when
 // nothing is known of a user with this id, and a notification has it.
 func (d *Desk) User(ctx context.Context, userID string) (*User, error) {
-	return patience.Ask(ctx, lookPatience, func(ctx context.Context) (*User, error) { return d.knownUser(ctx, userID) })
+	return patience.Ask(ctx, d.cfg.LookPatience, func(ctx context.Context) (*User, error) {
+		return d.knownUser(ctx, userID)
+	})
 }
 
 func (d *Desk) knownUser(ctx context.Context, userID string) (*User, error) {
@@ -183,8 +180,10 @@ func (d *Desk) user(ctx context.Context, userID string) (*User, error) {
 	if note != "" {
 		u.Notes = append(u.Notes, note)
 	}
+	u.Partial = s.redisAway
 	for _, v := range latest {
 		u.Latest = append(u.Latest, brief(&v))
+		u.Partial = u.Partial || v.Partial
 	}
 	if err := d.fillDevices(ctx, u, latest); err != nil {
 		return nil, err
@@ -210,7 +209,7 @@ func (d *Desk) agendaOf(ctx context.Context, s *situation) (inAgenda, error) {
 	if s.redisAway {
 		return inAgenda{}, errRedisAway
 	}
-	return patience.Ask(ctx, agendaPatience, func(ctx context.Context) (inAgenda, error) {
+	return patience.Ask(ctx, d.cfg.RedisPatience, func(ctx context.Context) (inAgenda, error) {
 		return d.askAgendas(ctx, s)
 	})
 }

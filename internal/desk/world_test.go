@@ -194,6 +194,8 @@ func (w *world) open(agendas *agenda.Agendas) {
 		Fleet:       func(context.Context) (desk.Fleet, error) { return w.fleet() },
 		Endpoint:    func(url string) string { return w.endpoints[url] },
 		CancelledBy: func(_ context.Context, id string) (string, error) { return w.cancelledBy[id], nil },
+		// What is told does not depend on how fast the machine is.
+		RedisPatience: time.Minute, LookPatience: time.Minute,
 	}
 	if w.users != nil {
 		cfg.Users = w.users

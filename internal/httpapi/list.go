@@ -19,6 +19,8 @@ type Page struct {
 	Items []View `json:"items" nullable:"false"`
 	Next  string `json:"next,omitempty" doc:"Cursor of the next page; absent on the last. A page may hold fewer items than the limit although there is a next one."`
 	Note  string `json:"note,omitempty" doc:"What the store does not keep or could not tell, in a sentence for people."`
+
+	Partial bool `json:"partial,omitempty" doc:"True when Redis did not tell all in time: what waits may show as queued, or be missing from those that were asked for."`
 }
 
 // listInput are the parameters of desk.ParseFilter, which reads them: a wrong value is told with those there are.
@@ -76,7 +78,9 @@ func (a *api) list(ctx context.Context, in *listInput) (*listOutput, error) {
 		}
 		return nil, a.away(ctx, "list notifications", err)
 	}
-	out := &listOutput{Body: Page{Items: make([]View, 0, len(page.Items)), Next: page.Next, Note: page.Note}}
+	out := &listOutput{Body: Page{
+		Items: make([]View, 0, len(page.Items)), Next: page.Next, Note: page.Note, Partial: page.Partial,
+	}}
 	for i := range page.Items {
 		out.Body.Items = append(out.Body.Items, show(&page.Items[i]))
 	}

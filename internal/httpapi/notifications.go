@@ -44,6 +44,7 @@ type View struct {
 	DeliverAt   *time.Time          `json:"deliver_at,omitempty" doc:"While it waits: when it is expected to be sent."`
 	Decision    string              `json:"decision,omitempty" enum:"now,deferred,scheduled" doc:"In the response to a request with promise: when it goes, in a word."`
 	Place       int                 `json:"place,omitempty" doc:"While it waits: its place among what waits of the user, where 1 goes next."`
+	Partial     bool                `json:"partial,omitempty" doc:"True when Redis did not tell in time: what waits shows as queued, and is maybe not."`
 	Timeline    []Event             `json:"timeline,omitempty"`
 
 	PolicyVersion string `json:"policy_version,omitempty" doc:"While it waits: the version of the policy by which deliver_at was found; afterwards that which admitted it last."`
@@ -92,7 +93,7 @@ func show(v *notification.View) View {
 		Body: v.Body,
 		Data: v.Data, Priority: v.Priority.String(), SendAt: optional(v.SendAt), ExpiresAt: optional(v.ExpiresAt),
 		CollapseKey: v.CollapseKey, CreatedAt: optional(v.CreatedAt), Status: v.Status, Attempts: v.Attempts,
-		Deferrals: v.Deferrals, Reason: v.Reason, Detail: v.Detail,
+		Deferrals: v.Deferrals, Reason: v.Reason, Detail: v.Detail, Partial: v.Partial,
 		DeliverAt: optional(v.DeliverAt), override: v.Override,
 		PolicyVersion: v.Basis.PolicyVersion, Zone: v.Basis.Zone,
 	}

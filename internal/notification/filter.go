@@ -65,6 +65,9 @@ type Page struct {
 	// Note says, in a sentence for people, what the store does not keep or could not tell; empty when there is nothing
 	// to say.
 	Note string
+	// Partial is true when the store did not tell all in time: what waits may look queued, or be missing from those
+	// that the filter asks for.
+	Partial bool
 }
 
 // Found are the ids of a [Page] of notifications that may match a filter. A store does not look whether a notification

@@ -30,6 +30,8 @@ type View struct {
 	Ahead int
 	// Basis is that by which DeliverAt was found while it waits, and that of its latest admission otherwise.
 	Basis Basis
+	// Partial is true when the store did not tell all of this in time: what waits looks queued, and is maybe not.
+	Partial bool
 	// Timeline holds what happened, oldest first.
 	Timeline []Event
 }

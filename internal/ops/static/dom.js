@@ -13,6 +13,16 @@ export function element(name, properties = {}, ...children) {
   return made
 }
 
+// readAgain reads again in a while what a store did not tell in time, unless something else is shown by then. It waits while
+// somebody works in what is shown: reading replaces that.
+export function readAgain(shown, read, stillWanted) {
+  setTimeout(() => {
+    if (!stillWanted()) return
+    if (shown.contains(document.activeElement)) readAgain(shown, read, stillWanted)
+    else read()
+  }, 2000)
+}
+
 // fields lists names and texts, or elements; those without a value are left out.
 export function fields(pairs) {
   const list = element('dl', { className: 'fields' })

@@ -2,7 +2,7 @@
 
 import { clock, duration } from './chart.js'
 import { ask, get, post } from './act.js'
-import { byId, element, rows, text } from './dom.js'
+import { byId, element, readAgain, rows, text } from './dom.js'
 
 const statuses = ['scheduled', 'queued', 'deferred', 'sending', 'retrying', 'delivered', 'failed', 'expired', 'cancelled', 'replaced']
 const names = ['status', 'user', 'category', 'channel', 'reason', 'host', 'since', 'until', 'text']
@@ -80,12 +80,13 @@ async function load() {
     const response = await get(`notifications?${query}`)
     if (!response) return text('connection', 'a text search needs the ops token')
     const fault = response.ok ? '' : await response.text()
-    const page = response.ok ? await response.json() : { items: [] }
+    const page = response.ok ? await response.json() : { items: [], partial: response.status >= 500 }
     if (mine !== latest) return
     show(page)
     byId('fault').hidden = !fault
     text('fault', fault)
     text('connection', `loaded, ${clock(Date.now()).slice(-12, -4)}`)
+    if (page.partial) readAgain(byId('items'), load, () => mine === latest)
   } catch (error) {
     if (mine === latest) text('connection', `could not load: ${error}`)
   }

@@ -2,7 +2,7 @@
 
 import { clock, moments } from './chart.js'
 import { get } from './act.js'
-import { byId, element, fields } from './dom.js'
+import { byId, element, fields, readAgain } from './dom.js'
 import { local, notification } from './notification.js'
 import { weekOf } from './week.js'
 
@@ -10,17 +10,19 @@ const section = byId('found')
 const title = byId('found-title')
 const body = byId('found-body')
 
+let latest = 0 // the latest look-up: what an earlier one finds is not shown any more
+
 function show(text, ...children) {
   title.textContent = text
   body.replaceChildren(...children)
   section.hidden = false
-  title.focus()
 }
 
 // What is shown stands in the address, so it can be kept, sent, and gone back to.
 const shown = () => new URLSearchParams(location.search).get('q')
 
 function close() {
+  latest++
   section.hidden = true
   byId('query').focus()
 }
@@ -31,20 +33,31 @@ byId('found-close').addEventListener('click', () => {
 })
 addEventListener('popstate', () => shown() ? lookUp(shown()) : close())
 
-// lookUp searches for a notification with this id, or else for a user.
+// lookUp searches for a notification with this id, or else for a user, and shows what it finds.
 export async function lookUp(query) {
   if (shown() !== query) history.pushState(null, '', `./?q=${encodeURIComponent(query)}`)
   byId('query').value = query
+  const mine = ++latest
+  await read(query, mine)
+  if (mine === latest) title.focus()
+}
+
+// read reads what has an id, again and again until the stores have told all of it.
+async function read(query, mine) {
+  let partial = false
   try {
     const response = await get(`lookup/${encodeURIComponent(query)}?contents`)
+    partial = response.status >= 500
     if (!response.ok) throw new Error(await response.text())
     const found = await response.json()
-    if (shown() !== query) return // another was looked up meanwhile
+    if (mine !== latest) return // another was looked up meanwhile
+    partial = (found.notification ?? found.user).partial
     if (found.notification) show(`Notification ${query}`, ...notification(found.notification, lookUp))
     else showUser(found.user)
   } catch (error) {
-    show(`Could not look up ${query}`, element('p', { textContent: String(error) }))
+    if (mine === latest) show(`Could not look up ${query}`, element('p', { textContent: String(error) }))
   }
+  if (partial) readAgain(body, () => read(query, mine), () => mine === latest)
 }
 
 function showUser(u) {

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -23,8 +22,8 @@ const (
 	// scatteredCost is how many rows that were accepted one after the other are read as fast as one that stands alone:
 	// those of one user, and those that few others are like, lie each in a page of its own.
 	scatteredCost = 4
-	// untoldNote is what a page says of itself when Redis did not tell of all that wait on it.
-	untoldNote = "Redis did not respond in time: notifications that wait may be listed as queued, without their slot and reason."
+	// partialNote is what a page says of itself when Redis did not tell of all that wait on it.
+	partialNote = "Redis did not respond in time: notifications that wait may be listed as queued, without their slot and reason."
 )
 
 // The four ways to find notifications, newest first, each with an index of its own: all; those that have not ended;
@@ -91,14 +90,14 @@ func (r *Store) List(ctx context.Context, f notification.Filter) (*notification.
 		if err != nil {
 			return nil, err
 		}
-		views, told, err := r.views(ctx, found.IDs)
+		views, err := r.views(ctx, found.IDs)
 		if err != nil {
 			return nil, err
 		}
-		if !told {
-			page.Note = untoldNote
-		}
 		for i := range views {
+			if views[i].Partial {
+				page.Partial, page.Note = true, partialNote
+			}
 			if f.Matches(&views[i].View) {
 				page.Items = append(page.Items, views[i].View)
 			}
@@ -112,19 +111,18 @@ func (r *Store) List(ctx context.Context, f notification.Filter) (*notification.
 	}
 }
 
-// views returns notifications in the order of their ids, and whether Redis told of all that wait. One that was purged
-// meanwhile is missing.
-func (r *Store) views(ctx context.Context, ids []string) (views []row, told bool, err error) {
+// views returns notifications in the order of their ids. One that was purged meanwhile is missing.
+func (r *Store) views(ctx context.Context, ids []string) ([]row, error) {
 	if len(ids) == 0 {
-		return nil, true, nil
+		return nil, nil
 	}
 	rows, err := r.pool.Query(ctx, viewsSQL, ids)
 	if err != nil {
-		return nil, false, describe("list notifications", err)
+		return nil, describe("list notifications", err)
 	}
-	views, err = pgx.CollectRows(rows, scanRow)
+	views, err := pgx.CollectRows(rows, scanRow)
 	if err != nil {
-		return nil, false, describe("list notifications", err)
+		return nil, describe("list notifications", err)
 	}
 	order := make(map[string]int, len(ids))
 	for i, id := range ids {
@@ -132,18 +130,14 @@ func (r *Store) views(ctx context.Context, ids []string) (views []row, told bool
 	}
 	slices.SortFunc(views, func(a, b row) int { return order[a.ID] - order[b.ID] })
 	var placing errgroup.Group
-	var untold atomic.Bool
 	placing.SetLimit(placesAtOnce)
 	for i := range views {
 		placing.Go(func() error {
-			if !r.place(ctx, &views[i]) {
-				untold.Store(true)
-			}
+			r.place(ctx, &views[i])
 			return nil
 		})
 	}
-	err = placing.Wait()
-	return views, !untold.Load(), err
+	return views, placing.Wait()
 }
 
 // Find returns the ids of a page of notifications that may match, newest first.

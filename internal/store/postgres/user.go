@@ -44,6 +44,8 @@ func (r *Store) viewsOf(ctx context.Context, rows pgx.Rows, err error) ([]notifi
 	for i, asked := 0, time.Now(); i < len(found); i++ {
 		if time.Since(asked) < r.cfg.PlacePatience { // all are of one user, so one Redis: it is waited for once
 			r.place(ctx, &found[i])
+		} else {
+			found[i].Partial = found[i].inAgendas()
 		}
 		views[i] = found[i].View
 	}

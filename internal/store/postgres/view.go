@@ -46,6 +46,11 @@ type row struct {
 	abandoned bool
 }
 
+// inAgendas reports whether the agendas may know more of the notification than the database.
+func (v *row) inAgendas() bool {
+	return !v.Status.Ended() && (v.Status != notification.StatusSending || v.abandoned)
+}
+
 // scanRow reads a row of viewColumns.
 func scanRow(r pgx.CollectableRow) (row, error) {
 	var v row
@@ -104,15 +109,16 @@ func (r *Store) View(ctx context.Context, id string) (*notification.View, error)
 }
 
 // place fills in what the agendas know about a notification that has not ended: its place in the backlog, its slot, and
-// an end that the database has not learned yet. While Redis is away or stalled, it returns false, and the view has what
-// the database knows.
-func (r *Store) place(ctx context.Context, v *row) bool {
-	if v.Status.Ended() || v.Status == notification.StatusSending && !v.abandoned {
-		return true
+// an end that the database has not learned yet. While Redis is away or stalled, the view is partial: it has what the
+// database knows.
+func (r *Store) place(ctx context.Context, v *row) {
+	if !v.inAgendas() {
+		return
 	}
 	state, told := r.lookup(ctx, r.agendas.PartitionOf(v.UserID), v.ID)
+	v.Partial = !told
 	if state == nil {
-		return told
+		return
 	}
 	v.Status, v.DeliverAt, v.Ahead = state.Status, state.DeliverAt, state.Ahead
 	if v.Status.Waiting() {
@@ -125,7 +131,6 @@ func (r *Store) place(ctx context.Context, v *row) bool {
 	v.Deferrals = max(v.Deferrals, state.Deferrals)
 	v.history = historyWith(v.history, state.Lines)
 	v.endedAt = state.EndedAt
-	return true
 }
 
 // historyWith is the history of a row with the lines that Redis tells, as a claim would join them: see
