@@ -74,6 +74,8 @@ type View struct {
 	// Detail is the reason in words, with what decides it.
 	Detail    string    `json:"detail,omitempty"`
 	DeliverAt time.Time `json:"deliver_at,omitzero"`
+	// Partial is true when Redis did not respond in time: what waits shows as queued, and is maybe not.
+	Partial bool `json:"partial,omitempty"`
 	// Place is its place among what waits of its user, where 1 goes next; 0 when it does not wait for a slot. Decision
 	// is in responses to requests with promise=true: now, deferred or scheduled.
 	Place    int    `json:"place,omitempty"`

@@ -2,6 +2,11 @@ package app_test
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"sync/atomic"
 	"testing"
 
 	"github.com/pacer-notify/pacer/test/redistest"
@@ -24,7 +29,7 @@ func TestPagesBecomeWholeInABrowser(t *testing.T) {
 			list.Await("document.querySelector('#items').rows.length === 1")
 
 			redis.Freeze()
-			user.look("ada")
+			user.Navigate(ops + "/?q=ada")
 			one.look(id)
 			list.Navigate(ops + "/list.html?user=ada")
 			const found = "document.querySelector('#found-body').textContent"
@@ -43,9 +48,38 @@ func TestPagesBecomeWholeInABrowser(t *testing.T) {
 			user.Await(until + "(" + found + ")")
 			one.Await(until + "(" + found + ")")
 			list.Await(until + "(document.querySelector('#items').textContent)")
+			list.Await("document.querySelector('#connection').textContent.startsWith('loaded')")
+			list.Await("document.querySelector('#move-to').options.length > 0")
+			user.Await("document.querySelector('#audit').rows.length === 1")
+			user.Await("document.querySelector('#connection').textContent.startsWith('live')")
 			if !eval[bool](one, "document.activeElement.id === 'found-title'") {
 				t.Error("reading again moved the focus")
 			}
 		})
+	}
+}
+
+// A browser gives a stream up for good when a proxy responds in place of the process. The dashboard begins another.
+func TestTheDashboardComesBackBehindAProxy(t *testing.T) {
+	t.Parallel()
+	d := newDeployment(t, onRedis, browserPolicy, 1)
+	process, err := url.Parse("http://" + d.apps[0].OpsAddr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var refused atomic.Bool
+	forward := httputil.NewSingleHostReverseProxy(process)
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/events" && !refused.Swap(true) {
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		}
+		forward.ServeHTTP(w, r)
+	}))
+	t.Cleanup(proxy.Close)
+	b := openTab(t, proxy.URL+"/")
+	b.Await("document.querySelector('#connection').textContent.startsWith('live')")
+	if !refused.Load() {
+		t.Error("the stream was never refused")
 	}
 }

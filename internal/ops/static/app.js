@@ -1,7 +1,7 @@
 // The dashboard: it listens to the stream of snapshots and shows each.
 
 import { Chart, clock, duration, number } from './chart.js'
-import { byId, element, rows, text } from './dom.js'
+import { byId, element, keepAsking, rows, text } from './dom.js'
 import { act } from './act.js'
 import { foresee } from './forecast.js'
 import { offer } from './history.js'
@@ -20,7 +20,10 @@ function listen() {
   const stream = new EventSource('events')
   stream.addEventListener('history', (event) => { points = JSON.parse(event.data) ?? [] })
   stream.addEventListener('snapshot', (event) => show(JSON.parse(event.data)))
-  stream.addEventListener('error', () => text('connection', 'connection lost, reconnecting …'))
+  stream.addEventListener('error', () => {
+    text('connection', 'connection lost, reconnecting …')
+    if (stream.readyState === EventSource.CLOSED) setTimeout(listen, 2000) // it gives up after a response such as 502
+  })
 }
 
 function show(s) {
@@ -158,11 +161,8 @@ function warnings(s) {
   list.replaceChildren(...(s.problems ?? []).map((textContent) => element('p', { textContent })))
 }
 
-async function auditLog() {
-  const response = await fetch('audit')
-  if (!response.ok) return
-  rows('audit', (await response.json() ?? []).map((e) => [clock(Date.parse(e.at)), e.by, e.action, e.subject, e.detail ?? '']), 'No entries yet.', 5)
-}
+const auditLog = () => keepAsking('audit', (entries) => rows('audit',
+  (entries ?? []).map((e) => [clock(Date.parse(e.at)), e.by, e.action, e.subject, e.detail ?? '']), 'No entries yet.', 5))
 
 byId('search').addEventListener('submit', (event) => {
   event.preventDefault()

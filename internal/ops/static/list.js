@@ -2,7 +2,7 @@
 
 import { clock, duration } from './chart.js'
 import { ask, get, post } from './act.js'
-import { byId, element, readAgain, rows, text } from './dom.js'
+import { byId, element, keepAsking, readAgain, rows, text } from './dom.js'
 
 const statuses = ['scheduled', 'queued', 'deferred', 'sending', 'retrying', 'delivered', 'failed', 'expired', 'cancelled', 'replaced']
 const names = ['status', 'user', 'category', 'channel', 'reason', 'host', 'since', 'until', 'text']
@@ -67,15 +67,18 @@ function show(page) {
 
 let latest = 0
 
-// load shows what the address says. Of two that overlap the later one counts.
-async function load() {
+// load shows what the address says. Of two that overlap the later one counts. What does not respond is asked again without a
+// word each time.
+async function load(again = false) {
   const mine = ++latest
-  showFilter()
+  if (!again) {
+    showFilter()
+    text('connection', 'loading …')
+  }
   const query = filter()
   const cursor = new URLSearchParams(location.search).get('cursor')
   if (cursor) query.set('cursor', cursor)
   query.set('limit', perPage)
-  text('connection', 'loading …')
   try {
     const response = await get(`notifications?${query}`)
     if (!response) return text('connection', 'a text search needs the ops token')
@@ -85,10 +88,12 @@ async function load() {
     show(page)
     byId('fault').hidden = !fault
     text('fault', fault)
-    text('connection', `loaded, ${clock(Date.now()).slice(-12, -4)}`)
-    if (page.partial) readAgain(byId('items'), load, () => mine === latest)
+    text('connection', page.partial ? 'incomplete, loading again …' : `loaded, ${clock(Date.now()).slice(-12, -4)}`)
+    if (page.partial) readAgain(byId('items'), () => load(true), () => mine === latest)
   } catch (error) {
-    if (mine === latest) text('connection', `could not load: ${error}`)
+    if (mine !== latest) return
+    text('connection', `could not load: ${error}`)
+    readAgain(byId('items'), () => load(true), () => mine === latest)
   }
 }
 
@@ -101,13 +106,10 @@ byId('filter').addEventListener('reset', (event) => {
   event.preventDefault()
   go(new URLSearchParams())
 })
-addEventListener('popstate', load)
+addEventListener('popstate', () => load())
 
 // suggest offers the names that there are.
-async function suggest() {
-  const response = await fetch('snapshot')
-  if (!response.ok) return
-  const { categories, channels } = await response.json()
+function suggest({ categories, channels }) {
   byId('categories').replaceChildren(...categories.map((value) => element('option', { value })))
   byId('channels').replaceChildren(...channels.map((c) => element('option', { value: c.channel })))
   byId('move-to').replaceChildren(...channels.map((c) => element('option', { value: c.channel, textContent: c.channel })))
@@ -156,11 +158,11 @@ function showJob(job) {
 
 let running = false
 
-// showJobs shows the latest jobs, and again every second while one runs. Once it has ended the list is loaded again.
-async function showJobs() {
-  const response = await fetch('bulk')
-  if (!response.ok) return
-  const jobs = (await response.json() ?? []).slice(0, 5)
+const showJobs = () => keepAsking('bulk', latestJobs)
+
+// latestJobs shows the latest jobs, and again every second while one runs. Once it has ended the list is loaded again.
+function latestJobs(all) {
+  const jobs = (all ?? []).slice(0, 5)
   if (!byId('jobs').contains(document.activeElement)) byId('jobs').replaceChildren(...jobs.map(showJob))
   const runs = jobs.some((job) => job.status === 'running')
   if (running && !runs) load()
@@ -175,6 +177,6 @@ byId('move-all').addEventListener('submit', (event) => {
   changeAll('move', byId('move-to').value)
 })
 
-suggest()
+keepAsking('snapshot', suggest)
 load()
 showJobs()
