@@ -1,16 +1,22 @@
-// Package apitest calls pacer's API as pacer asks of its callers: what is refused with 503 is sent again. A store that
-// is slow for a moment, as on a busy machine, then fails no test.
+// Package apitest calls pacer's API as pacer asks of its callers: what is refused with 503 is sent again, and what is
+// partial is read again. A store that is slow for a moment, as on a busy machine, then fails no test.
 package apitest
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
+	"strings"
 	"time"
 )
 
 const (
-	// patience is for how long a request is sent again.
-	patience = 5 * time.Minute
+	// patience is for how long a request is sent again that was refused; partialPatience, that got a part: some tests
+	// read while Redis is away.
+	patience        = 5 * time.Minute
+	partialPatience = 10 * time.Second
 	// pause is the time between two tries. It is shorter than a Retry-After asks for: one test is no crowd.
 	pause = 100 * time.Millisecond
 )
@@ -18,6 +24,8 @@ const (
 // Client sends what is refused with 503 and a Retry-After again, until it is not or the request's context ends; after
 // five minutes, the refusal is the response. A notification with neither an id nor an idempotency key may then be
 // accepted twice: the refused request may have been carried out. Use another client where a 503 is expected.
+//
+// Notifications and users that are partial it reads again for ten seconds.
 var Client = &http.Client{Transport: repeating{http.DefaultTransport}}
 
 // repeating is the transport of Client.
@@ -25,11 +33,18 @@ type repeating struct{ http.RoundTripper }
 
 // RoundTrip implements [http.RoundTripper].
 func (r repeating) RoundTrip(request *http.Request) (*http.Response, error) {
-	for deadline := time.Now().Add(patience); ; {
+	for begun := time.Now(); ; {
 		response, err := r.RoundTripper.RoundTrip(request)
-		if err != nil || response.StatusCode != http.StatusServiceUnavailable ||
-			response.Header.Get("Retry-After") == "" || time.Now().After(deadline) {
-			return response, err
+		if err != nil {
+			return nil, err
+		}
+		whole, err := settled(response, time.Since(begun))
+		if err != nil {
+			response.Body.Close()
+			return nil, err
+		}
+		if whole {
+			return response, nil
 		}
 		again, err := anew(request)
 		if err != nil {
@@ -40,10 +55,30 @@ func (r repeating) RoundTrip(request *http.Request) (*http.Response, error) {
 		case <-time.After(pause):
 			response.Body.Close()
 			request = again
-		case <-request.Context().Done(): // the refusal is all there is
+		case <-request.Context().Done(): // this response is all there is
 			return response, nil
 		}
 	}
+}
+
+// settled reports whether a response counts that came so long after the first request.
+func settled(response *http.Response, after time.Duration) (bool, error) {
+	switch request := response.Request; {
+	case response.StatusCode == http.StatusServiceUnavailable:
+		return response.Header.Get("Retry-After") == "" || after > patience, nil
+	case response.StatusCode == http.StatusOK && request.Method == http.MethodGet && after < partialPatience &&
+		(strings.HasPrefix(request.URL.Path, "/v1/notifications") || strings.HasPrefix(request.URL.Path, "/v1/users/")):
+		body, err := io.ReadAll(response.Body)
+		if err != nil {
+			return true, err
+		}
+		response.Body.Close()
+		response.Body = io.NopCloser(bytes.NewReader(body))
+		var told struct{ Partial bool }
+		_ = json.Unmarshal(body, &told) // whatever else comes is for the test
+		return !told.Partial, nil
+	}
+	return true, nil
 }
 
 // anew is a request with its body from the start.

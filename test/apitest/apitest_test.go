@@ -2,6 +2,7 @@ package apitest_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -90,5 +91,34 @@ func TestClientEndsWithItsContext(t *testing.T) {
 	}
 	if requests.Load() != 2 {
 		t.Errorf("%d requests, %v", requests.Load(), err)
+	}
+}
+
+// What is partial is read again, until it is whole.
+func TestClientReadsAgainWhatIsPartial(t *testing.T) {
+	t.Parallel()
+	var requests atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = fmt.Fprintf(w, `{"id":"n1","partial":%t}`, requests.Add(1) <= 2)
+	}))
+	defer server.Close()
+	for path, want := range map[string]string{
+		"/v1/stats":            `{"id":"n1","partial":true}`,
+		"/v1/notifications/n1": `{"id":"n1","partial":false}`,
+	} {
+		requests.Store(0)
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := apitest.Client.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(response.Body)
+		response.Body.Close()
+		if err != nil || string(body) != want {
+			t.Errorf("%s is read as %s, %v", path, body, err)
+		}
 	}
 }
