@@ -33,11 +33,16 @@ func ntfy(d *deployment) {
 	d.env = append(d.env, "PACER_NTFY_SERVER="+d.receiver.URL, "PACER_NTFY_TOKEN=tk_0123456789")
 }
 
+// soonAgain has a notification that was the one to try its provider wait for it again within a second: with each such
+// attempt it would otherwise be retrying, not held, for twice as long, up to more than a case takes.
+const soonAgain = "version: 1\ncategories:\n  default: {}\nretry: {max_attempts: 100, min_backoff: 100ms, max_backoff: 1s}\n"
+
 // providers are the cases in which a provider does not take notifications.
 func providers() []*night {
 	return []*night{
 		{
 			title: "A provider is away", happens: "The mail server does not take connections.",
+			policy: soonAgain,
 			prepare: func(d *deployment) {
 				server := strings.Replace(d.nobody(), "http", "smtp+plain", 1)
 				d.env = append(d.env, "PACER_EMAIL_SERVER="+server, "PACER_EMAIL_FROM=pacer@example.com")
@@ -56,6 +61,7 @@ func providers() []*night {
 		},
 		{
 			title: "One host is away", happens: "One of the webhooks' hosts responds with 503; all others take theirs.",
+			policy: soonAgain,
 			trouble: func(d *deployment) {
 				other := startReceiver(d.T)
 				other.Follow(with(http.StatusServiceUnavailable, "maintenance"))
