@@ -6,7 +6,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -39,14 +38,19 @@ func TestNextServerRemovesLeftovers(t *testing.T) {
 	}
 }
 
-// directories are those in temp.
-func directories(t *testing.T, temp string) []string {
+// directories are those in temp, beside the file of the ports.
+func directories(t *testing.T, temp string) (names []string) {
 	t.Helper()
-	paths, err := filepath.Glob(filepath.Join(temp, "*"))
+	entries, err := os.ReadDir(temp)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return paths
+	for _, entry := range entries {
+		if entry.IsDir() {
+			names = append(names, entry.Name())
+		}
+	}
+	return names
 }
 
 // killHolder runs another test binary, whose temporary directory is temp, kills it while it holds a server, and returns
