@@ -40,6 +40,11 @@ func TestRedisStandsStillAndAcceptsGoOn(t *testing.T) {
 		}
 		ids = append(ids, fmt.Sprint("single-", i))
 	}
+	var shown struct{ Partial bool }
+	if status := d.callOnce(http.MethodGet, "/v1/notifications/single-0", nil, &shown); status != http.StatusOK ||
+		!shown.Partial {
+		t.Errorf("while Redis stands still, a notification is read with %d, partial %t", status, shown.Partial)
+	}
 	if got := len(d.receiver.got()); got != 1 {
 		t.Errorf("%d went out while Redis stood still", got-1)
 	}

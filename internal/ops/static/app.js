@@ -1,7 +1,7 @@
 // The dashboard: it listens to the stream of snapshots and shows each.
 
 import { Chart, clock, duration, number } from './chart.js'
-import { byId, element, keepAsking, rows, text } from './dom.js'
+import { byId, element, keepAsking, retryAfter, rows, text } from './dom.js'
 import { act } from './act.js'
 import { foresee } from './forecast.js'
 import { offer } from './history.js'
@@ -22,7 +22,7 @@ function listen() {
   stream.addEventListener('snapshot', (event) => show(JSON.parse(event.data)))
   stream.addEventListener('error', () => {
     text('connection', 'connection lost, reconnecting …')
-    if (stream.readyState === EventSource.CLOSED) setTimeout(listen, 2000) // it gives up after a response such as 502
+    if (stream.readyState === EventSource.CLOSED) setTimeout(listen, retryAfter) // it gives up after a response such as 502
   })
 }
 

@@ -13,7 +13,7 @@ export function element(name, properties = {}, ...children) {
   return made
 }
 
-const again = 2000 // milliseconds until the process or a store is asked again that did not respond
+export const retryAfter = 2000 // milliseconds until the process or a store is asked again that did not respond
 
 // readAgain reads again in a while what a store did not tell in time, unless something else is shown by then. It waits while
 // somebody works in what is shown: reading replaces that.
@@ -22,14 +22,14 @@ export function readAgain(shown, read, stillWanted) {
     if (!stillWanted()) return
     if (shown.contains(document.activeElement)) readAgain(shown, read, stillWanted)
     else read()
-  }, again)
+  }, retryAfter)
 }
 
 // keepAsking shows what a path responds with. While the process or its stores do not respond, it asks again.
 export async function keepAsking(path, show) {
   const response = await fetch(path).catch(() => null)
   if (response?.ok) show(await response.json())
-  else if (!response || response.status >= 500) setTimeout(keepAsking, again, path, show)
+  else if (!response || response.status >= 500) setTimeout(keepAsking, retryAfter, path, show)
 }
 
 // fields lists names and texts, or elements; those without a value are left out.
