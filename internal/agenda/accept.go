@@ -29,6 +29,27 @@ type Entry struct {
 	// Arrival is when another store accepted it; zero for now. It decides the place in the backlog, however late the
 	// entry comes.
 	Arrival time.Time
+	// InFlight is its delivery, when a worker was making it as the partition lost its state. It stands instead of a
+	// place in the backlog. Only [Agendas.RestoreEntries] takes such an entry.
+	InFlight *InFlight
+}
+
+// InFlight is a delivery that was in flight when its partition lost its state. After the rebuild its grant can be
+// extended and settled like any other.
+type InFlight struct {
+	// Epoch, Generation and AdmittedAt are those of the grant, Attempt is its number.
+	Epoch               int64
+	Generation, Attempt int
+	AdmittedAt          throttle.Micros
+	// LeasedUntil is when the notification comes back into its backlog, unless it is settled.
+	LeasedUntil time.Time
+	Basis       notification.Basis
+}
+
+// state writes the delivery as the accept script reads it.
+func (f *InFlight) state() string {
+	return fmt.Sprintf("s %d %d %d %d %d %s", f.LeasedUntil.UnixMicro(), f.Generation, f.Attempt, f.AdmittedAt, f.Epoch,
+		f.Basis)
 }
 
 // OnChannel is the payload of a notification of which another store keeps all but the channel. A payload with more in
@@ -70,7 +91,10 @@ func (s *Agendas) acceptUnder(ctx context.Context, under string, partition int, 
 	args = append(args, s.retention, under, flag(s.cfg.Apart && !s.cfg.Guarded))
 	for _, e := range entries {
 		state, arrival := "t", "0"
-		if e.Retrying {
+		switch {
+		case e.InFlight != nil:
+			state = e.InFlight.state()
+		case e.Retrying:
 			state = "r"
 		}
 		if !e.Arrival.IsZero() {

@@ -226,7 +226,8 @@ func (s *Agendas) stale(key string, partition int) bool {
 	return queued && (strings.HasPrefix(name, "t:") || slices.Contains(queueParts, name))
 }
 
-// RestoreEntries puts back notifications of one partition that wait, in the order in which they arrived.
+// RestoreEntries puts back notifications of one partition that wait or are in flight, in the order in which they
+// arrived.
 func (s *Agendas) RestoreEntries(ctx context.Context, token string, partition int, entries []Entry) ([]Placed, error) {
 	return s.acceptUnder(ctx, token, partition, entries)
 }
@@ -236,7 +237,12 @@ type Admission struct {
 	At throttle.Micros
 	// Channel is the notification's; empty when it is not known.
 	Channel notification.Channel
+	// InFlight names the grant of a delivery that is in flight, see [GrantName]; empty for all others.
+	InFlight string
 }
+
+// GrantName names a grant in the logs of the limits, so that a settlement finds what it refunds.
+func GrantName(id string, generation int) string { return id + "#" + strconv.Itoa(generation) }
 
 // WindowPart is a part of the admissions that count in the windows of a backlog, oldest first.
 type WindowPart struct {
@@ -248,6 +254,7 @@ type WindowPart struct {
 
 // RestoreWindow counts a part of a backlog's admissions once more. The parts must come in order, one after the other:
 // where a window of a counter begins depends on everything before it. To restore the latest part again changes nothing.
+// The deliveries in flight must have been restored before.
 func (s *Agendas) RestoreWindow(ctx context.Context, token string, b dispatch.Backlog, part WindowPart) error {
 	plan := s.cfg.Settings(b.UserID, b.Category).Plan
 	args := make([]any, 0, 22+len(part.Admitted))
@@ -257,6 +264,9 @@ func (s *Agendas) RestoreWindow(ctx context.Context, token string, b dispatch.Ba
 		text := strconv.FormatInt(int64(a.At), 10)
 		if len(plan.NamedCaps()) > 0 && a.Channel != "" {
 			text += " " + string(a.Channel)
+		}
+		if a.InFlight != "" {
+			text += "\t" + a.InFlight
 		}
 		args = append(args, text)
 	}

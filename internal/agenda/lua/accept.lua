@@ -8,7 +8,7 @@
 -- ARGV[3]  1: accepted by a process without metrics, so that another has to count them
 -- ARGV[4…] per notification: id, category, user, priority, not before in µs (0: at once), expires_at in µs (0: never),
 --          collapse key ("": none), payload, arrival in µs since the year 2020 (0: now), its state until it is due (t,
---          r), 1 when its priority bypasses the limits, 2 when closed intervals do not hold for it, 3 when it may go
+--          r; or that of a delivery in flight, see accept_in_flight), 1 when its priority bypasses the limits, 2 when closed intervals do not hold for it, 3 when it may go
 --          sooner than what it comes before, see Plan.Overtakes, and 4 for both; 1 when the user has limits of their own
 --
 -- Result   {deferrals decided: {user, category, how many, rule, …}, 1 when wake-ups were pushed to the queue, and none
@@ -99,12 +99,31 @@ local function accept_later(agenda, n, from)
   ensure_wakeup(agenda, tonumber(n.send_at))
 end
 
+-- accept_in_flight takes a delivery that was in flight when the partition lost its state. Its worker settles it as if
+-- nothing had happened. n.state is "s", the end of its lease, generation, number of the attempt, admitted at, the number
+-- of the epoch that granted it, and its basis.
+local function accept_in_flight(n)
+  local lease, generation, attempt, at, epoch, basis =
+    string.match(n.state, '^s (%d+) (%d+) (%d+) (%d+) (%d+) (.*)$')
+  local fields = optional_fields(n, n.arrival)
+  for _, value in ipairs({ 'g', generation, 'm', at, 'P', basis, 'E', generation .. ' ' .. epoch,
+    'o', digits(generation - attempt) }) do
+    fields[#fields + 1] = value
+  end
+  store(n, 's', fields)
+  count('attempts', 1)
+  call('ZADD', partition .. 'e', lease, n.id)
+  -- Nobody could settle while it was lost: a rebuild that takes long is such a gap as a truce follows, see truce.lua.
+  call('HSETNX', partition .. 'sweep', 'last', digits(now))
+end
+
 local function accept(n)
   if n.arrival == 0 then n.arrival = math.max(now - YEAR_2020, last + 1) end
   last = math.max(last, n.arrival)
   if ARGV[3] == '1' then elsewhere[n.category] = (elsewhere[n.category] or 0) + 1 end
   count('accepted', 1)
   note_history('A', n.category)
+  if string.sub(n.state, 1, 1) == 's' then return accept_in_flight(n) end
   local agenda, from = open_agenda(n.user), n.arrival
   if n.collapse ~= '' then
     store(n, 'q', optional_fields(n, from))

@@ -56,7 +56,8 @@
 --                     closed interval that it is in; n when the back-off after its latest failure
 --                     ends: max_defer counts from there, K the names of the named caps that count its latest grant,
 --                     P the basis of its latest admission: the version of the policy and, where it mattered, after a
---                     space the user's time zone
+--                     space the user's time zone, E "generation epoch" of a delivery that was in flight when the
+--                     partition was rebuilt: the number of the epoch that granted it
 -- A payload begins with {"c":"CHANNEL", so that a cap can count some channels only; to all else it is opaque.
 --
 -- A state is one letter: q in its backlog, t scheduled, r retrying, s sending; D delivered, F failed, E expired,

@@ -164,15 +164,6 @@ do
     return math.min(slot, backlog.at)
   end
 
-  -- caps_of returns the names of the caps that count an admission of a plan, parted by spaces.
-  local function caps_of(plan)
-    local names = {}
-    for _, cap in ipairs(plan.named) do
-      if counts_in(plan, cap) then names[#names + 1] = cap.name end
-    end
-    return table.concat(names, ' ')
-  end
-
   -- grant grants the first of a backlog: it charges the windows, sets a lease, and removes it from the backlog.
   function grant(agenda, backlog, request)
     local n, at, slot = backlog.first, backlog.at, slot_of(backlog)

@@ -13,3 +13,12 @@ local function plan_of(i, category, user) return set_plan_keys(read_plan(i), cat
 
 -- channel_of returns the channel of a notification, which stands first in its payload; nil when it is not there.
 local function channel_of(payload) return string.match(payload or '', '^{"c":"([^"]*)"') end
+
+-- caps_of returns the names of the caps that count an admission of a plan, parted by spaces.
+local function caps_of(plan)
+  local names = {}
+  for _, cap in ipairs(plan.named) do
+    if counts_in(plan, cap) then names[#names + 1] = cap.name end
+  end
+  return table.concat(names, ' ')
+end

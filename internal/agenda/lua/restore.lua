@@ -1,4 +1,5 @@
--- restore counts admissions that were made before the partition lost its state, so that the limits still hold.
+-- restore counts admissions that were made before the partition lost its state, so that the limits still hold. Those of
+-- deliveries in flight can be refunded.
 --
 -- KEYS[1]   the partition's prefix
 -- ARGV[1]   token of the rebuild that the partition must be in
@@ -7,8 +8,8 @@
 -- ARGV[4]   how many admissions
 -- ARGV[5]   how many of the backlog were restored before these
 -- ARGV[6]   1: more follow
--- ARGV[7…]  their moments in µs, oldest first, and after a space the channel, if a cap needs it; then the plan, see
---           read_plan
+-- ARGV[7…]  their moments in µs, oldest first, after a space the channel, if a cap needs it, and after a tab
+--           "notification#generation" of a delivery in flight; then the plan, see read_plan
 --
 -- Result    1
 if redis.call('GET', partition .. 'rebuild') ~= ARGV[1] then
@@ -31,7 +32,7 @@ end
 -- same moment.
 local name = string.sub(redis.sha1hex(ARGV[2]), 1, 16)
 for i = 1, n do
-  local at, channel = string.match(ARGV[6 + i], '^(%d+) ?(.*)$')
+  local at, channel, grant = string.match(ARGV[6 + i], '^(%d+) ?([^\t]*)\t?(.*)$')
   local token = '~' .. at .. '#' .. digits(before + i) .. '#' .. name
   logs.channel, at = channel ~= '' and channel, tonumber(at)
   if counts then
@@ -39,6 +40,8 @@ for i = 1, n do
     -- that it counts has passed, and those that follow would begin other windows than they did.
     counting().charge(plan, (i < n or ARGV[6] == '1') and first or now, at, token)
   end
-  charge(logs, now, at, token)
+  charge(logs, now, at, grant ~= '' and grant or token)
+  local key = grant ~= '' and #plan.named > 0 and partition .. 'n:' .. string.match(grant, '^(.*)#')
+  if key and redis.call('HGET', key, 's') == 's' then redis.call('HSET', key, 'K', caps_of(logs)) end
 end
 return 1

@@ -1,6 +1,6 @@
 -- settle writes the disposition of a delivery. A settlement of another generation than the one in flight changes
--- nothing. Neither does one of a grant that an earlier state of the partition gave out: a new state counts generations
--- from the start.
+-- nothing. Neither does one of a grant that an earlier state of the partition gave out, unless a rebuild has restored
+-- it: a new state counts the generations of all others from the start.
 --
 -- KEYS[1]  the partition's prefix
 -- ARGV[1]  category
@@ -24,9 +24,15 @@ local category, user, id, generation, outcome, reason = ARGV[1], ARGV[2], ARGV[3
 local reply = ARGV[12]
 local wait, refunds, counts_as, retention = tonumber(ARGV[7]), ARGV[8] == '1', ARGV[9], ARGV[10]
 local key = partition .. 'n:' .. id
-local f = redis.call('HMGET', key, 's', 'g', 'v', 'm', 'e', 'k', 'a', 'o', 'K', 'P')
+local f = redis.call('HMGET', key, 's', 'g', 'v', 'm', 'e', 'k', 'a', 'o', 'K', 'P', 'E')
 local CURRENT, STALE = { 0, deferrals }, { 1, deferrals }
-if f[2] ~= generation or GUARDED and string.match(EPOCH, '^%d+') ~= ARGV[11] then return STALE end
+
+-- granted_in returns the number of the epoch that the generation in flight was granted in.
+local function granted_in()
+  local restored, epoch = string.match(f[11] or '', '^(%d+) (%d+)$')
+  return restored == generation and epoch or string.match(EPOCH, '^%d+')
+end
+if f[2] ~= generation or GUARDED and granted_in() ~= ARGV[11] then return STALE end
 
 local agenda = open_agenda(user)
 if f[1] == 'q' and f[7] == generation and outcome ~= 'q' and remove_waiting(agenda, id) then

@@ -53,13 +53,11 @@ func TestTheOlderOfACollapseKeyIsNotClaimed(t *testing.T) {
 	for name, forget := range map[string]func(t *testing.T, w *world){
 		"AfterALoss": func(t *testing.T, w *world) {
 			t.Helper()
-			w.exec(t,
-				`UPDATE pacer.notifications SET claimed_until = clock_timestamp() - interval '1 second'
-			WHERE status = 'sending'`)
 			w.flush(t)
-			if rebuilt, err := w.relay.RebuildLost(t.Context()); err != nil || rebuilt.Waiting != 1 {
+			if rebuilt, err := w.relay.RebuildLost(t.Context()); err != nil || rebuilt.InFlight != 1 {
 				t.Fatalf("rebuilt %+v, %v", rebuilt, err)
 			}
+			w.lapse(t, "old")
 		},
 		"AfterAnHour": func(t *testing.T, w *world) {
 			t.Helper()

@@ -62,6 +62,9 @@ type Config struct {
 	PlacePatience time.Duration
 	// ClaimPatience is how long a claim is tried anew when it fails, before its grant is returned. Defaults to 5 s.
 	ClaimPatience time.Duration
+	// LostPatience is how long a result that Postgres has waits for a partition that has lost its state: once that is
+	// rebuilt, Redis learns of the result too. Defaults to 30 s.
+	LostPatience time.Duration
 	// Apart is true for a process without metrics of its own, such as a producer. Another process counts what it
 	// accepts.
 	Apart bool
@@ -84,6 +87,7 @@ func (c Config) withDefaults() Config {
 	c.StatementTimeout = cmp.Or(c.StatementTimeout, 5*time.Second)
 	c.PlacePatience = cmp.Or(c.PlacePatience, 500*time.Millisecond)
 	c.ClaimPatience = cmp.Or(c.ClaimPatience, 5*time.Second)
+	c.LostPatience = cmp.Or(c.LostPatience, 30*time.Second)
 	c.RowsLooked = cmp.Or(c.RowsLooked, 5_000)
 	c.Retention = cmp.Or(c.Retention, 30*24*time.Hour)
 	c.Log = cmp.Or(c.Log, slog.Default())

@@ -177,7 +177,8 @@ func open(tb testing.TB, pool *pgxpool.Pool, client *goredis.Client, cfg agenda.
 		Lease: cfg.Lease - 50*time.Millisecond, MaxCrashes: storetest.MaxCrashes, Log: slog.New(slog.DiscardHandler),
 		RowsLooked:    7, // a listing needs many statements
 		PlacePatience: time.Minute, AcceptTimeout: time.Minute, StatementTimeout: time.Minute,
-		ClaimPatience: time.Minute, // a busy machine
+		ClaimPatience: time.Minute,     // a busy machine
+		LostPatience:  time.Nanosecond, // no other process of a world rebuilds meanwhile
 	}
 	for _, c := range change {
 		c(&kept)

@@ -27,8 +27,9 @@ const rebuildPoll = 100 * time.Millisecond
 // Rebuilt is what a rebuild did.
 type Rebuilt struct {
 	Partitions []int
-	// Waiting is how many notifications were put back into their backlogs.
-	Waiting int
+	// Waiting is how many notifications were put back into their backlogs, InFlight how many of the others are with
+	// their workers.
+	Waiting, InFlight int
 	// Windows is how many backlogs had their admissions counted again.
 	Windows int
 	Took    time.Duration
@@ -151,9 +152,11 @@ func (l *Relay) rebuildAlone(ctx context.Context, identity string, which func() 
 	if err := r.run(ctx); err != nil {
 		return Rebuilt{}, fmt.Errorf("rebuild %d partitions: %w", len(partitions), err)
 	}
-	done := Rebuilt{Partitions: partitions, Waiting: r.waiting, Windows: r.windows, Took: time.Since(start)}
+	done := Rebuilt{
+		Partitions: partitions, Waiting: r.waiting, InFlight: r.inFlight, Windows: r.windows, Took: time.Since(start),
+	}
 	l.log.InfoContext(ctx, "rebuilt partitions", "partitions", len(partitions),
-		"waiting", done.Waiting, "windows", done.Windows,
+		"waiting", done.Waiting, "in_flight", done.InFlight, "windows", done.Windows,
 		"took", done.Took.Round(time.Millisecond).String())
 	return done, nil
 }
@@ -161,10 +164,10 @@ func (l *Relay) rebuildAlone(ctx context.Context, identity string, which func() 
 // rebuild is a rebuild under way.
 type rebuild struct {
 	*Relay
-	identity, token  string
-	partitions       []int
-	waiting, windows int
-	epochs           map[int]int64 // the new ones, by partition
+	identity, token            string
+	partitions                 []int
+	waiting, inFlight, windows int
+	epochs                     map[int]int64 // the new ones, by partition
 }
 
 func (r *rebuild) run(ctx context.Context) error {
@@ -178,10 +181,7 @@ func (r *rebuild) run(ctx context.Context) error {
 	if err := r.voidClaims(ctx); err != nil {
 		return err
 	}
-	if err := r.restoreWindows(ctx); err != nil {
-		return err
-	}
-	if err := r.restoreEntries(ctx); err != nil {
+	if err := r.restore(ctx); err != nil {
 		return err
 	}
 	for _, partition := range r.partitions {
@@ -245,6 +245,25 @@ func (r *rebuild) voidClaims(ctx context.Context) error {
 		return describe("make earlier grants void", err)
 	}
 	return nil
+}
+
+// idleSQL lets a transaction idle for as long as it likes, see [TryLockSQL].
+const idleSQL = "SELECT set_config('idle_in_transaction_session_timeout', '0', true)"
+
+// restore restores what the database holds, all as it is at one moment: the admission of a delivery is counted if and
+// only if the delivery has been made or is restored as in flight. Whoever settles such a delivery after that moment
+// waits until the rebuild has ended, and then finds it in Redis.
+func (r *rebuild) restore(ctx context.Context) error {
+	moment := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
+	return r.store.db.InTx(ctx, moment, func(tx *limited.Tx) error {
+		if _, err := tx.Exec(ctx, idleSQL); err != nil {
+			return describe("begin to read what Redis has lost", err)
+		}
+		if err := r.restoreEntries(ctx, tx); err != nil {
+			return err
+		}
+		return r.restoreWindows(ctx, tx.With(windowsTimeout))
+	})
 }
 
 func (r *rebuild) rebuilds(partition int) bool { return slices.Contains(r.partitions, partition) }

@@ -9,12 +9,13 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
 // openSQL returns notifications that have not ended, in the order of arrival, behind a place in that order.
 const openSQL = `
 SELECT id, user_id, category, priority, send_at, expires_at, collapse_key, status, not_before, claimed_until,
-	accepted_at, channel
+	accepted_at, channel, token, attempts, policy_version, zone
 FROM pacer.notifications
 WHERE ended_at IS NULL AND (accepted_at, id) > ($1, $2) ORDER BY accepted_at, id LIMIT $3`
 
@@ -24,6 +25,10 @@ type open struct {
 	status                 string
 	notBefore, leasedUntil time.Time
 	acceptedAt             time.Time
+	// claim is the token of the latest claim, attempts how many there were, basis what the latest was admitted by.
+	claim    string
+	attempts int
+	basis    notification.Basis
 	// coming is true for a notification in the outbox: the relay will put it into its backlog.
 	coming bool
 }
@@ -35,27 +40,43 @@ func scanOpen(row pgx.CollectableRow) (open, error) {
 	var channel notification.Channel
 	err := row.Scan(&o.ID, &o.UserID, &o.Category, &o.Priority, &sendAt, &expiresAt, &o.CollapseKey, &o.status,
 		&notBefore, &leased,
-		&o.acceptedAt, &channel)
+		&o.acceptedAt, &channel, &o.claim, &o.attempts, &o.basis.PolicyVersion, &o.basis.Zone)
 	o.Payload = agenda.OnChannel(channel)
 	o.SendAt, o.ExpiresAt, o.notBefore, o.leasedUntil = moment(sendAt), moment(expiresAt), moment(notBefore),
 		moment(leased)
 	return o, err
 }
 
-// entry is the notification as its agenda takes it. One that is being sent comes again when the lease of its worker
-// ends. If it has ended by then, the next claim is declined.
+// leaseBeyond is for how much longer than the claim the lease of a delivery in flight is restored: when the agenda
+// grants the notification anew, it must be possible to claim it.
+const leaseBeyond = 100 * time.Millisecond
+
+// entry is the notification as its agenda takes it. One that is being sent stays with its worker until the lease ends.
+// If it is not known under which grant, as after an import, it comes again by then as a retry; if it has ended, that
+// one's claim is declined.
 func (o open) entry() agenda.Entry {
-	if o.status == string(notification.StatusSending) {
-		return retriedAt(o.Entry, o.leasedUntil.Add(100*time.Millisecond), true)
+	if o.status != string(notification.StatusSending) {
+		return retriedAt(o.Entry, o.notBefore, o.status == string(notification.StatusRetrying))
 	}
-	return retriedAt(o.Entry, o.notBefore, o.status == string(notification.StatusRetrying))
+	leasedUntil := o.leasedUntil.Add(leaseBeyond)
+	g, ok := readToken(o.claim)
+	if !ok {
+		return retriedAt(o.Entry, leasedUntil, true)
+	}
+	e := retriedAt(o.Entry, o.notBefore, false)
+	e.InFlight = &agenda.InFlight{
+		Epoch: g.Epoch, Generation: g.Generation, AdmittedAt: throttle.MicrosOf(g.AdmittedAt), Attempt: o.attempts,
+		LeasedUntil: leasedUntil, Basis: o.basis,
+	}
+	return e
 }
 
-// restoreEntries puts notifications that have not ended back into their backlogs, and sets their wake-ups.
-func (r *rebuild) restoreEntries(ctx context.Context) error {
+// restoreEntries puts notifications that have not ended back into their backlogs, and sets their wake-ups. Those that
+// are being sent stay with their workers.
+func (r *rebuild) restoreEntries(ctx context.Context, tx querier) error {
 	at, id := time.Time{}, ""
 	for {
-		rows, err := r.store.db.Query(ctx, openSQL, at, id, restoreBatch)
+		rows, err := tx.Query(ctx, openSQL, at, id, restoreBatch)
 		if err != nil {
 			return describe("read the notifications that have not ended", err)
 		}
@@ -89,7 +110,7 @@ func (r *rebuild) restoreBatch(ctx context.Context, batch []open) error {
 		if err != nil {
 			return err
 		}
-		r.waiting += len(entries)
+		r.count(entries)
 		for part := range slices.Chunk(entries, putBatch) {
 			if _, err := r.store.agendas.RestoreEntries(ctx, r.token, partition, part); err != nil {
 				return err
@@ -97,6 +118,16 @@ func (r *rebuild) restoreBatch(ctx context.Context, batch []open) error {
 		}
 	}
 	return nil
+}
+
+func (r *rebuild) count(entries []agenda.Entry) {
+	for i := range entries {
+		if entries[i].InFlight != nil {
+			r.inFlight++
+		} else {
+			r.waiting++
+		}
+	}
 }
 
 // withoutEnded leaves out notifications that have ended in their agenda while a worker still has a claim. The end is

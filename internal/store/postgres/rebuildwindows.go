@@ -21,14 +21,15 @@ const (
 	windowPart = 100
 )
 
-// windowsSQL returns the admissions that the windows of any backlog may still hold, oldest first.
+// windowsSQL returns the admissions that the windows of any backlog may still hold, oldest first. Those of deliveries
+// in flight have their id and the token of their claim.
 const windowsSQL = `
-SELECT user_id, category, admitted_at, channel FROM (
-	SELECT a.user_id, a.category, a.admitted_at, coalesce(n.channel, '') AS channel
+SELECT user_id, category, admitted_at, channel, id, token FROM (
+	SELECT a.user_id, a.category, a.admitted_at, coalesce(n.channel, '') AS channel, '' AS id, '' AS token
 	FROM pacer.attempts a LEFT JOIN pacer.notifications n ON n.id = a.notification_id
 	WHERE a.admitted_at > $1 AND a.counted
 	UNION ALL
-	SELECT user_id, category, admitted_at, channel FROM pacer.notifications
+	SELECT user_id, category, admitted_at, channel, id, token FROM pacer.notifications
 	WHERE ended_at IS NULL AND status = 'sending' AND admitted_at > $1
 ) admitted ORDER BY user_id, category, admitted_at`
 
@@ -36,25 +37,29 @@ SELECT user_id, category, admitted_at, channel FROM (
 const windowsTimeout = 5 * time.Minute
 
 // restoreWindows counts the admissions of each backlog again.
-func (r *rebuild) restoreWindows(ctx context.Context) error {
+func (r *rebuild) restoreWindows(ctx context.Context, tx querier) error {
 	now, err := r.store.agendas.Now(ctx)
 	if err != nil {
 		return err
 	}
-	rows, err := r.store.db.With(windowsTimeout).Query(ctx, windowsSQL, now.Add(-r.cfg.Windows()).UnixMicro())
+	rows, err := tx.Query(ctx, windowsSQL, now.Add(-r.cfg.Windows()).UnixMicro())
 	if err != nil {
 		return describe("read the admissions", err)
 	}
 	w := &windowRestore{rebuild: r}
 	w.group.SetLimit(restorers)
-	var user, category, channel string
+	var user, category, channel, id, claim string
 	var at int64
-	_, err = pgx.ForEachRow(rows, []any{&user, &category, &at, &channel}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&user, &category, &at, &channel, &id, &claim}, func() error {
 		if user != w.backlog.UserID || category != w.backlog.Category {
 			w.end(ctx)
 			w.backlog = dispatch.BacklogOf(user, category, r.store.agendas.Partitions())
 		}
-		w.add(ctx, agenda.Admission{At: throttle.Micros(at), Channel: notification.Channel(channel)})
+		admission := agenda.Admission{At: throttle.Micros(at), Channel: notification.Channel(channel)}
+		if g, ok := readToken(claim); ok {
+			admission.InFlight = agenda.GrantName(id, g.Generation)
+		}
+		w.add(ctx, admission)
 		return nil
 	})
 	w.end(ctx)

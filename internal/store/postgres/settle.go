@@ -8,7 +8,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
 )
@@ -100,11 +99,9 @@ func (r *Store) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outcom
 	if s.status == string(notification.StatusExpired) && o.Disposition == dispatch.Retry {
 		o.Disposition, o.Reason = dispatch.Expired, notification.ReasonExpired
 	}
-	settlement, err := r.settleInAgenda(ctx, g, o)
+	settlement, err := r.settleInAgenda(ctx, g, o, r.cfg.LostPatience)
 	open := o.Disposition == dispatch.Retry || o.Disposition == dispatch.Returned
 	switch {
-	case errors.Is(err, agenda.ErrLost):
-		return dispatch.Settlement{}, nil // the rebuild or the relay puts it back into its backlog
 	case err != nil:
 		r.cfg.Log.WarnContext(ctx,
 			"wrote a delivery's result to Postgres but not to Redis; Redis gets it when the lease ends",
@@ -139,15 +136,16 @@ func (r *Store) Extend(ctx context.Context, g *dispatch.Grant) error {
 // longestPause bounds the pause between two attempts at a step whose store may be away for a moment.
 const longestPause = 250 * time.Millisecond
 
-// settleInAgenda tries until ctx ends: Redis may be away for a moment, or a hash slot of a cluster may be moving.
-func (r *Store) settleInAgenda(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome,
+// settleInAgenda tries until ctx ends: Redis may be away for a moment, or a hash slot of a cluster may be moving. For a
+// partition that has lost its state it tries for as long as patience says: the rebuild may have read that the delivery
+// is in flight.
+func (r *Store) settleInAgenda(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome, patience time.Duration,
 ) (dispatch.Settlement, error) {
+	began := time.Now()
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, longestPause) {
 		settlement, err := r.agendas.Settle(ctx, g, o)
-		if err == nil || errors.Is(err, agenda.ErrLost) {
-			return settlement, err
-		}
-		if !wait(ctx, pause) {
+		given := errors.Is(err, dispatch.ErrLost) && time.Since(began) >= patience
+		if err == nil || given || !wait(ctx, pause) {
 			return settlement, err
 		}
 	}

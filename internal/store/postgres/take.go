@@ -11,6 +11,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/batch"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
 // claimLock is the advisory lock that claims share and that a rebuild takes alone: "claim" in ASCII.
@@ -110,7 +111,7 @@ func (r *Store) Claim(ctx context.Context, g *dispatch.Grant) (bool, error) {
 	if err != nil {
 		err = errors.Join(fmt.Errorf("claim notification %s: %w", g.Notification.ID, err), r.unclaim(ctx, g))
 		back := dispatch.Outcome{Disposition: dispatch.Returned, Refund: true}
-		return false, errors.Join(err, r.giveBack(ctx, g, back))
+		return false, errors.Join(err, r.giveBack(ctx, g, back, r.cfg.LostPatience))
 	}
 	if !c.ok {
 		return false, r.decline(ctx, g, c)
@@ -148,6 +149,14 @@ func wait(ctx context.Context, pause time.Duration) bool {
 // token names a grant. When a claim is repeated because its result was lost, the token shows that it is the same claim.
 func token(g *dispatch.Grant) string {
 	return fmt.Sprintf("%d.%d.%d", g.Epoch, g.Generation, g.AdmittedAt.UnixMicro())
+}
+
+// readToken returns what a token says of its grant; false for the empty token of a claim that was not made here.
+func readToken(token string) (g dispatch.Grant, ok bool) {
+	var at int64
+	_, err := fmt.Sscanf(token, "%d.%d.%d", &g.Epoch, &g.Generation, &at)
+	g.AdmittedAt = throttle.Micros(at).Time()
+	return g, err == nil
 }
 
 const (
@@ -195,15 +204,16 @@ func (r *Store) decline(ctx context.Context, g *dispatch.Grant, c claimResult) e
 		outcome, pause = dispatch.Outcome{Disposition: dispatch.Returned, Refund: true}, changedPause
 	}
 	wait(ctx, pause)
-	return errors.Join(err, r.giveBack(ctx, g, outcome))
+	// It was not claimed, so no rebuild restores it.
+	return errors.Join(err, r.giveBack(ctx, g, outcome, 0))
 }
 
 // giveBack settles a grant that is not used in the agendas. It tries for as long as a statement may take; if it fails,
-// the lease ends instead. A partition that has lost its state has lost the grant too.
-func (r *Store) giveBack(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome) error {
+// the lease ends instead. patience is for a partition that has lost its state, and with it the grant.
+func (r *Store) giveBack(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome, patience time.Duration) error {
 	ctx, cancel := bounded(ctx, r.cfg.StatementTimeout)
 	defer cancel()
-	if _, err := r.settleInAgenda(ctx, g, o); err != nil && !errors.Is(err, dispatch.ErrLost) {
+	if _, err := r.settleInAgenda(ctx, g, o, patience); err != nil && !errors.Is(err, dispatch.ErrLost) {
 		return fmt.Errorf("return the grant of notification %s: %w", g.Notification.ID, err)
 	}
 	return nil

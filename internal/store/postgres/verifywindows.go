@@ -83,10 +83,10 @@ func (l *Relay) verifyWindows(ctx context.Context, found func(Difference) error)
 	if err != nil {
 		return describe("read the admissions", err)
 	}
-	var last, user, category, channel string
+	var last, user, category, channel, id, claim string
 	var at int64
 	admitted := admissions{}
-	if _, err := pgx.ForEachRow(rows, []any{&user, &category, &at, &channel}, func() error {
+	if _, err := pgx.ForEachRow(rows, []any{&user, &category, &at, &channel, &id, &claim}, func() error {
 		if user != last {
 			if err := verify(last, admitted); err != nil {
 				return err

@@ -59,6 +59,11 @@ type Tx struct {
 	tx pgx.Tx
 }
 
+// With is the transaction with another limit.
+func (t *Tx) With(limit time.Duration) *Tx {
+	return &Tx{statements: statements{on: t.tx, limit: limit}, tx: t.tx}
+}
+
 // Commit commits the transaction.
 func (t *Tx) Commit(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, t.limit)
