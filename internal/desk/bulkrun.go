@@ -229,7 +229,8 @@ func (m *Many) giveUp(ctx context.Context, j *control.Job, why error) (*control.
 }
 
 // changeAll takes a job's action on its batch, on each user's notifications one after the other, oldest first: they go
-// on in the order in which they came. It returns what became of each that it had time for.
+// on in the order in which they came. It returns what became of each that it had time for. One of which it is not known
+// whether the filter still selects it is left for later, and what is behind it; without any other the batch is too.
 func (m *Many) changeAll(ctx context.Context, j *control.Job, redo bool) (map[string]error, error) {
 	f, err := m.jobFilter(j)
 	if err != nil {
@@ -248,6 +249,9 @@ func (m *Many) changeAll(ctx context.Context, j *control.Job, redo bool) (map[st
 	for _, views := range users {
 		changing.Go(func() error {
 			for i := 0; i < len(views) && (i == 0 || time.Now().Before(stop)); i++ {
+				if !f.Decides(views[i]) {
+					return nil // those behind it stay behind it
+				}
 				outcome := m.changeOne(ctx, j, views[i], &f, redo)
 				if outcome != nil && !final(outcome) {
 					return outcome
@@ -259,8 +263,15 @@ func (m *Many) changeAll(ctx context.Context, j *control.Job, redo bool) (map[st
 			return nil
 		})
 	}
-	return outcomes, changing.Wait()
+	if err := changing.Wait(); err != nil || len(outcomes) > 0 {
+		return outcomes, err
+	}
+	return nil, errUntold
 }
+
+// errUntold says that a job can't go on, since it depends on what Redis tells whether the filter selects its
+// notifications.
+var errUntold = errors.New("Redis does not tell in time what the notifications wait for") //nolint:staticcheck // a name
 
 // byUser reads notifications, and returns those of each user, oldest first. Those that are no longer known are skipped.
 func (m *Many) byUser(ctx context.Context, ids []string) (

@@ -43,6 +43,22 @@ func (f *Filter) Matches(v *View) bool {
 			strings.Contains(strings.ToLower(v.Body), text) || strings.HasPrefix(v.ID, f.Text))
 }
 
+// Decides reports whether [Filter.Matches] is right about a view. It may not be about a partial one, which lacks what
+// the notification waits for.
+func (f *Filter) Decides(v *View) bool {
+	if !v.Partial {
+		return true
+	}
+	anyReason, other := *f, *v
+	anyReason.Reason = ""
+	might, must := false, f.Reason == ""
+	for _, other.Status = range []Status{v.Status, StatusScheduled, StatusQueued, StatusDeferred} {
+		matches := anyReason.Matches(&other)
+		might, must = might || matches, must && matches
+	}
+	return must || !might
+}
+
 // hostOf finds the host in a URL, also when the URL stands in the JSON of a subscription. Postgres has the same
 // expression in pacer.host_of.
 var hostOf = regexp.MustCompile(`://(?:[^/?#@"]*@)?(\[[^]/?#"]*\]|[^]/:?#"[]+)`)
