@@ -209,8 +209,9 @@ func (d *Desk) agendaOf(ctx context.Context, s *situation) (inAgenda, error) {
 	if s.redisAway {
 		return inAgenda{}, errRedisAway
 	}
+	asked := *s // who asks may go on after the caller, which changes the situation
 	return patience.Ask(ctx, d.cfg.RedisPatience, func(ctx context.Context) (inAgenda, error) {
-		return d.askAgendas(ctx, s)
+		return d.askAgendas(ctx, &asked)
 	})
 }
 
