@@ -8,8 +8,9 @@
 -- ARGV[3]  1: accepted by a process without metrics, so that another has to count them
 -- ARGV[4…] per notification: id, category, user, priority, not before in µs (0: at once), expires_at in µs (0: never),
 --          collapse key ("": none), payload, arrival in µs since the year 2020 (0: now), its state until it is due (t,
---          r; or that of a delivery in flight, see accept_in_flight), 1 when its priority bypasses the limits, 2 when closed intervals do not hold for it, 3 when it may go
---          sooner than what it comes before, see Plan.Overtakes, and 4 for both; 1 when the user has limits of their own
+--          r; or that of a delivery in flight, see accept_in_flight), 1 when its priority bypasses the limits, 2 when
+--          closed intervals do not hold for it, 3 when it may go sooner than what it comes before, see Plan.Overtakes,
+--          and 4 for both; 1 when the user has limits of their own
 --
 -- Result   {deferrals decided: {user, category, how many, rule, …}, 1 when wake-ups were pushed to the queue, and none
 --          were pending, then per notification: when it was accepted in µs, or when the id was known before {when that
