@@ -34,7 +34,9 @@ type tardyStore struct {
 	waiting []notification.View
 }
 
-func (s tardyStore) Known(context.Context, string, []string) ([]notification.View, error) { return s.waiting, nil }
+func (s tardyStore) Known(context.Context, string, []string) ([]notification.View, error) {
+	return s.waiting, nil
+}
 
 // A user is looked up without what Redis tells too late. The race detector sees that it disturbs nothing when it comes.
 func TestWhatRedisTellsTooLateIsLeftOut(t *testing.T) {
