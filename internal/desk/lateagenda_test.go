@@ -10,11 +10,13 @@ import (
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
-// tardy are agendas on a Redis that responds once whoever asked has given up. Beyond that nothing makes the asker and
-// the caller wait for each other: the race detector would see no race.
+// tardy are agendas on a Redis that responds once whoever asked has given up. Up to the last category, nothing else
+// makes the asker and the caller wait for each other: the race detector would see no race.
 type tardy struct {
 	desk.Agendas
-	asked chan string // gets each category whose windows were asked for
+	last  string        // the category whose windows are asked for last
+	found chan struct{} // closed once the user was found, without them
+	asked chan string   // gets each category whose windows were asked for
 }
 
 func (a tardy) UserAgenda(ctx context.Context, userID string) (*agenda.UserAgenda, error) {
@@ -25,6 +27,9 @@ func (a tardy) UserAgenda(ctx context.Context, userID string) (*agenda.UserAgend
 
 func (a tardy) UserWindows(_ context.Context, _, category string) (agenda.UserWindows, error) {
 	a.asked <- category
+	if category == a.last {
+		<-a.found
+	}
 	return agenda.UserWindows{}, nil
 }
 
@@ -46,20 +51,22 @@ func TestWhatRedisTellsTooLateIsLeftOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	asked := make(chan string, len(w.CategoryNames()))
+	names := w.CategoryNames()
+	late := tardy{w.agendas, names[len(names)-1], make(chan struct{}), make(chan string, len(names))}
 	d := desk.New(desk.Config{
-		Store: tardyStore{w.store, []notification.View{*view}}, Agendas: tardy{w.agendas, asked}, Policy: w,
+		Store: tardyStore{w.store, []notification.View{*view}}, Agendas: late, Policy: w,
 		Pauses:        w.control.Pauses,
 		Fleet:         func(context.Context) (desk.Fleet, error) { return w.fleet() },
 		Endpoint:      func(string) string { return "" },
 		CancelledBy:   func(context.Context, string) (string, error) { return "", nil },
-		RedisPatience: 500 * time.Millisecond, LookPatience: time.Minute,
+		RedisPatience: 2 * time.Second, LookPatience: time.Minute,
 	})
 	u, err := d.User(t.Context(), "ada")
+	close(late.found)
 	if err != nil || !u.Partial || len(u.Categories) > 0 {
 		t.Errorf("the user is shown as %+v, %v; want a part, without categories", u, err)
 	}
-	for range w.CategoryNames() {
-		<-asked
+	for range names {
+		<-late.asked
 	}
 }
