@@ -137,6 +137,27 @@ func (b *Tab) TabTo(selector string) {
 	b.Fatalf("%s can't be reached with the Tab key", selector)
 }
 
+// Choose chooses an option of the list that has the focus, by its label, with the arrow keys. Labels can't be typed:
+// when a letter comes late, a list has forgotten those before.
+func (b *Tab) Choose(label string) {
+	b.Helper()
+	place := fmt.Sprintf("[...document.activeElement.options].findIndex((o) => o.label === %q)", label)
+	for range 100 {
+		chosen, want := Eval[int](b, "document.activeElement.selectedIndex"), Eval[int](b, place)
+		switch {
+		case want < 0:
+			b.Fatalf("the list has no option %q", label)
+		case chosen == want:
+			return
+		case chosen < want:
+			b.Press(kb.ArrowDown)
+		default:
+			b.Press(kb.ArrowUp)
+		}
+	}
+	b.Fatalf("%q can't be chosen with the arrow keys", label)
+}
+
 // Screenshot keeps a picture of the whole page for people, with -artifacts.
 func (b *Tab) Screenshot(name string) {
 	b.Helper()

@@ -17,14 +17,20 @@ func TestTab(t *testing.T) {
 		w.Header().Set("Content-Type", "text/html")
 		_, _ = w.Write([]byte(`<!doctype html><html lang="en"><title>A page</title><link rel="icon" href="data:,">
 			<main><h1>A page</h1><p id="said">nothing</p><label>Name <input id="name"></label>
-			<button id="say" onclick="said.textContent = document.querySelector('#name').value">Say</button></main>`))
+			<label>Of <select id="of"><option>all<option>category slow<option>channel log<option>channel</select></label>
+			<button id="say" onclick="said.textContent = document.querySelector('#name').value + ', ' + of.value">Say</button>
+			</main>`))
 	}))
 	t.Cleanup(server.Close)
 	b := browsertest.Open(t, 400, 300)
 	b.Navigate(server.URL)
 	b.TabTo("#name")
-	b.Press("hello", kb.Tab, kb.Enter)
-	b.Await(`document.querySelector("#said").textContent === "hello"`)
+	b.Press("hello", kb.Tab)
+	for _, label := range []string{"channel", "category slow", "channel log"} {
+		b.Choose(label)
+	}
+	b.Press(kb.Tab, kb.Enter)
+	b.Await(`document.querySelector("#said").textContent === "hello, channel log"`)
 	if width := browsertest.Eval[int](b, "innerWidth"); width != 400 {
 		t.Errorf("the tab is %d wide, want 400", width)
 	}
