@@ -48,7 +48,7 @@ func TestProviderWithAllItsFaults(t *testing.T) {
 	const n = 10_000
 	provider := providertest.StartHTTP(t, providertest.HTTPConfig{}, faultyDevices()...)
 	d := newDeployment(t, onRedis,
-		"version: 1\ncategories: {default: {limits: []}}\nretry: {max_attempts: 8, min_backoff: 50ms, max_backoff: 1s}\n", 0)
+		"version: 1\ncategories: {default: {timeout: 1m}}\nretry: {max_attempts: 8, min_backoff: 50ms, max_backoff: 1s}\n", 0)
 	s := d.settings()
 	s.Channels.APNs.Key, s.Channels.APNs.Topic = providertest.SigningKey(t), "com.example.app"
 	s.Channels.APNs.KeyID, s.Channels.APNs.TeamID = "ABCDEFGHIJ", "ABCDEFGHIJ"

@@ -3,7 +3,6 @@ package app_test
 import (
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -23,9 +22,7 @@ func onCluster(t *testing.T, cluster *redistest.Cluster, on setup) *fleet {
 	if on == onPostgres {
 		d.databaseURL = postgrestest.URL(t)
 	}
-	if err := os.WriteFile(d.policy, []byte(crowdPolicy), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	d.writePolicy(crowdPolicy)
 	d.start()
 	d.start()
 	return d

@@ -3,7 +3,6 @@ package app_test
 import (
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -22,9 +21,7 @@ func (d *fleet) embeddedSettings() *settings.Resolved {
 func embeddedDeployment(t *testing.T) *fleet {
 	t.Helper()
 	d := &fleet{t: t, redisURL: "redis://unused", policy: filepath.Join(t.TempDir(), "policy.yaml")}
-	if err := os.WriteFile(d.policy, []byte(crowdPolicy), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	d.writePolicy(crowdPolicy)
 	return d
 }
 

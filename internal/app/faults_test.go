@@ -3,7 +3,6 @@ package app_test
 import (
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -42,9 +41,7 @@ func newDurable(t *testing.T, processes int, redisArgs ...string) *durable {
 	d.postgres.Migrate()
 	d.fleet = &fleet{t: t, redisURL: d.redis.URL(), databaseURL: d.postgres.URL()}
 	d.policy = filepath.Join(t.TempDir(), "policy.yaml")
-	if err := os.WriteFile(d.policy, []byte(faultPolicy), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	d.writePolicy(faultPolicy)
 	for range processes {
 		d.start()
 	}

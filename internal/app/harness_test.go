@@ -15,6 +15,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -146,9 +147,17 @@ func newDeploymentOn(t *testing.T, on setup, redisURL string) *fleet {
 	return d
 }
 
-// writePolicy gives the deployment a policy, also while its processes run.
+// patientWebhooks gives receivers a minute to respond. On a slow machine they need more than the usual ten seconds at
+// times, and what they get then comes again, as promised, while tests count what came.
+const patientWebhooks = "\nchannels: {webhook: {timeout: 1m}}\n"
+
+// writePolicy gives the deployment a policy, also while its processes run. Its webhooks are patient unless it says
+// something of channels itself.
 func (d *fleet) writePolicy(text string) {
 	d.t.Helper()
+	if !strings.Contains(text, "channels:") {
+		text += patientWebhooks
+	}
 	if err := processtest.ReplaceFile(d.policy, text); err != nil {
 		d.t.Fatal(err)
 	}

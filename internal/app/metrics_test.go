@@ -1,7 +1,6 @@
 package app_test
 
 import (
-	"os"
 	"os/exec"
 	"regexp"
 	"strconv"
@@ -60,10 +59,7 @@ func TestDeferredGauge(t *testing.T) {
 	}
 	d.awaitGauge("after Redis was emptied", 9)
 
-	policy := strings.Replace(crowdPolicy, "{max: 1, per: 1h}", "{max: 3, per: 1h}", 1)
-	if err := os.WriteFile(d.policy, []byte(policy), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	d.writePolicy(strings.Replace(crowdPolicy, "{max: 1, per: 1h}", "{max: 3, per: 1h}", 1))
 	for _, process := range d.apps {
 		if err := process.ReloadPolicy(); err != nil {
 			t.Fatal(err)

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/emersion/go-smtp"
 
@@ -67,6 +66,7 @@ func (f *fcmFake) serve(w http.ResponseWriter, r *http.Request) {
 		key := keyOf(r)
 		w.Header().Set("Content-Type", "application/json")
 		if !f.keys[key] {
+			w.Header().Set("Retry-After", "3600")
 			w.WriteHeader(http.StatusUnauthorized)
 			_, _ = io.WriteString(w, `{"error":"invalid_grant"}`)
 			return
@@ -80,7 +80,10 @@ func (f *fcmFake) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var body struct{ Message struct{ Token string } }
-	_ = json.NewDecoder(r.Body).Decode(&body) // what it can't read has no device
+	if err := json.NewDecoder(r.Body).Decode(&body); err != nil { // the sender has given up
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
 	f.taken[body.Message.Token]++
 	_, _ = io.WriteString(w, `{"name":"projects/demo/messages/1"}`)
 }
@@ -114,7 +117,8 @@ func toDevices(channel, name string, n int) []item {
 }
 
 // Two apps, each with its own project at Google. One has a wrong service account: what is for it waits, and the other
-// is unharmed. With the right account in its file, it goes out at once, sooner than it would have been tried again.
+// is unharmed. With the right account in its file, it goes out at once, not only when it would have been tried again,
+// which is an hour later.
 func TestTwoAppsOfOneKind(t *testing.T) {
 	t.Parallel()
 	for _, on := range []setup{onRedis, onPostgres} {
@@ -131,7 +135,6 @@ func TestTwoAppsOfOneKind(t *testing.T) {
 				s.DatabaseURL, s.Setup = d.databaseURL, d.settings().Setup
 			}
 			process := d.startWith(s)
-			began := time.Now()
 			d.bulk(append(toDevices("fcm:shop", "shop", n), toDevices("fcm:news", "news", n)...))
 			d.awaitStats("the news are delivered, and the shop waits", func(s stats) bool {
 				return s.Totals.Delivered == n && s.Retrying == n && s.Queued+s.Sending == 0
@@ -143,9 +146,6 @@ func TestTwoAppsOfOneKind(t *testing.T) {
 			d.awaitPage(process, "/metrics", `pacer_secret_refused{secret="fcm:shop"} 1`)
 			secrets.swap(map[string]string{"shop": shop.account(t, "right"), "news": news.account(t, "k1")})
 			d.awaitStats("the shop is delivered", func(s stats) bool { return s.Totals.Delivered == 2*n })
-			if took := time.Since(began); took > time.Minute {
-				t.Errorf("the last came after %s: each waited for its next try", took)
-			}
 			if got, most := shop.devices(); got != n || most != 1 {
 				t.Errorf("%d devices got something of the shop, one of them %d times; want %d and 1", got, most, n)
 			}

@@ -2,7 +2,6 @@ package app_test
 
 import (
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -11,22 +10,24 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/app"
 	"github.com/pacer-notify/pacer/internal/ops"
+	"github.com/pacer-notify/pacer/test/processtest"
 )
 
 // Every process reports which policy it has in force. One that refuses its file is named with the fault, and so are
 // processes that differ.
 func TestThePolicyInForceIsTold(t *testing.T) {
 	t.Parallel()
-	d := newDeployment(t, onRedis, crowdPolicy, 1)
+	const policy = crowdPolicy + patientWebhooks
+	d := newDeployment(t, onRedis, policy, 1)
 	own := d.settings()
 	own.Policy = filepath.Join(t.TempDir(), "own.yaml")
 	write := func(text string) {
 		t.Helper()
-		if err := os.WriteFile(own.Policy, []byte(text), 0o600); err != nil {
+		if err := processtest.ReplaceFile(own.Policy, text); err != nil {
 			t.Fatal(err)
 		}
 	}
-	write(crowdPolicy)
+	write(policy)
 	second := d.startWith(own)
 	told := func() (in ops.PolicyInForce) {
 		t.Helper()
@@ -36,7 +37,7 @@ func TestThePolicyInForceIsTold(t *testing.T) {
 		return in
 	}
 	before := told()
-	if before.Text != crowdPolicy || before.File != own.Policy || len(before.Version) != 16 ||
+	if before.Text != policy || before.File != own.Policy || len(before.Version) != 16 ||
 		before.LoadedAt.IsZero() || before.Refused != "" {
 		t.Errorf("the policy in force is %+v", before)
 	}
@@ -47,7 +48,7 @@ func TestThePolicyInForceIsTold(t *testing.T) {
 	}
 	refused := told()
 	if refused.Version != before.Version || !strings.Contains(refused.Refused, "own.yaml:2:") ||
-		refused.RefusedAt.IsZero() || refused.Text != crowdPolicy {
+		refused.RefusedAt.IsZero() || refused.Text != policy {
 		t.Errorf("after a refusal the policy in force is %+v", refused)
 	}
 	metrics := d.opsPage(second, "/metrics")

@@ -17,8 +17,8 @@ import (
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
-// unlimited lets everything go at once.
-const unlimited = "version: 1\ncategories: {default: {limits: []}, crowd: {limits: []}}\n"
+// unlimited lets everything go at once, and providers take a minute.
+const unlimited = "version: 1\ncategories: {default: {limits: [], timeout: 1m}, crowd: {limits: [], timeout: 1m}}\n"
 
 // read are the settings of a process with an environment and a settings file, on free ports.
 func (d *fleet) read(environ []string, file ...string) *settings.Resolved {
