@@ -42,11 +42,18 @@ func (c *policyShowCommand) Run(ctx context.Context, to streams) error {
 		}
 		describePolicy(&text, p.ID+": ", p.Policy)
 	}
-	fmt.Fprintf(&text, "# in force on %d of %s\n", same, count(len(in.Processes), "process", "processes"))
+	if all := len(in.Processes); all > 0 {
+		fmt.Fprintf(&text, "# in force on %d of %s\n", same, count(all, "process", "processes"))
+	} else {
+		fmt.Fprintf(&text, "# %s\n", nobodyListed)
+	}
 	text.WriteString(in.Text)
 	_, err = to.out.Write([]byte(text.String()))
 	return err
 }
+
+// nobodyListed says why it is unknown who has which policy: a process lists itself once it has started.
+const nobodyListed = "no process is listed on Redis, so it is unknown which policy they have; check whether Redis is full"
 
 // describePolicy writes which policy a process has in force, as a comment of YAML.
 func describePolicy(to *strings.Builder, process string, p *ops.Policy) {

@@ -197,7 +197,7 @@ func (c *policyApplyCommand) await(ctx context.Context, to streams, version stri
 // missing names the processes that have another version.
 func (*policyApplyCommand) missing(to streams, in *ops.PolicyInForce, version string) error {
 	if len(in.Processes) == 0 {
-		_, _ = fmt.Fprintln(to.err, "no process is listed on Redis, so it is unknown which policy they have; check whether Redis is full")
+		_, _ = fmt.Fprintln(to.err, nobodyListed)
 	}
 	for _, p := range in.Processes {
 		switch {

@@ -26,7 +26,10 @@ const (
 // accepted twice: the refused request may have been carried out. Use another client where a 503 is expected.
 //
 // Notifications and users that are partial it reads again for ten seconds.
-var Client = &http.Client{Transport: repeating{http.DefaultTransport}}
+//
+// Each request has a connection of its own: httptest servers that close end those that http.DefaultTransport keeps, and
+// with them requests that are about to use one.
+var Client = &http.Client{Transport: repeating{&http.Transport{DisableKeepAlives: true}}}
 
 // repeating is the transport of Client.
 type repeating struct{ http.RoundTripper }
