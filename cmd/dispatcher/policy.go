@@ -52,8 +52,9 @@ func (c *policyShowCommand) Run(ctx context.Context, to streams) error {
 	return err
 }
 
-// nobodyListed says why it is unknown who has which policy: a process lists itself once it has started.
-const nobodyListed = "no process is listed on Redis, so it is unknown which policy they have; check whether Redis is full"
+// nobodyListed says that it is unknown who has which policy. A process is listed soon after it has started.
+const nobodyListed = "no process is listed yet, so it is unknown which policy they have; if this stays, check whether " +
+	"Redis is full"
 
 // describePolicy writes which policy a process has in force, as a comment of YAML.
 func describePolicy(to *strings.Builder, process string, p *ops.Policy) {

@@ -69,7 +69,7 @@ func TestNobodyListedIsNotEverybody(t *testing.T) {
 		err    string
 	}{
 		{"later", 2, 0, "version " + p.Version() + " is in force on 1 of 1 process\n", ""},
-		{"never", math.MaxInt64, 1, "", "no process is listed on Redis"},
+		{"never", math.MaxInt64, 1, "", "no process is listed yet, so it is unknown which policy they have"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
