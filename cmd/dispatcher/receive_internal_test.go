@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/pacer-notify/pacer/test/apitest"
 )
 
 // announced is standard error: it passes the address on that is written there first.
@@ -67,7 +69,7 @@ func postTo(t *testing.T, url, body string) int {
 		t.Fatal(err)
 	}
 	request.Header.Set("Pacer-Attempt", "1")
-	response, err := http.DefaultClient.Do(request)
+	response, err := apitest.Once.Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}

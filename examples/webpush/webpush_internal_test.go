@@ -24,6 +24,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/push/webpush"
 	"github.com/pacer-notify/pacer/internal/push/webpush/webpushtest"
+	"github.com/pacer-notify/pacer/test/apitest"
 	"github.com/pacer-notify/pacer/test/browsertest"
 	"github.com/pacer-notify/pacer/test/processtest"
 )
@@ -142,7 +143,7 @@ func startDispatcher(t *testing.T, private, certificate string) string {
 		_ = log.Close()
 	})
 	for deadline := time.Now().Add(patience); ; <-time.After(20 * time.Millisecond) {
-		response, err := http.Get("http://" + ops + "/readyz") //nolint:noctx // it is there or not
+		response, err := apitest.Once.Get("http://" + ops + "/readyz") //nolint:noctx // it is there or not
 		if err == nil {
 			_ = response.Body.Close()
 			if response.StatusCode == http.StatusOK {

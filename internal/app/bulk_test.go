@@ -13,6 +13,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/app"
 	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/desk"
+	"github.com/pacer-notify/pacer/test/apitest"
 )
 
 // bulk posts an order to a process's ops pages, and reads the response into what is given.
@@ -27,7 +28,7 @@ func (d *fleet) bulkOrder(process *app.App, o desk.BulkOrder, into any) {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := apitest.Once.Do(request)
 	if err != nil {
 		d.t.Fatal(err)
 	}

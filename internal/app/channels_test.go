@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/app"
+	"github.com/pacer-notify/pacer/test/apitest"
 	"github.com/pacer-notify/pacer/test/providertest"
 )
 
@@ -137,7 +138,7 @@ func (d *fleet) opsPage(process *app.App, page string) string {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := apitest.Once.Do(request)
 	if err != nil {
 		d.t.Fatal(err)
 	}

@@ -3,7 +3,6 @@ package app_test
 import (
 	"fmt"
 	"net/http"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -11,17 +10,13 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/ops"
-	"github.com/pacer-notify/pacer/test/postgrestest"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
 // onCluster is a deployment of two processes on a Redis Cluster of three shards.
 func onCluster(t *testing.T, cluster *redistest.Cluster, on setup) *fleet {
 	t.Helper()
-	d := &fleet{t: t, redisURL: cluster.URL(), policy: filepath.Join(t.TempDir(), "policy.yaml")}
-	if on == onPostgres {
-		d.databaseURL = postgrestest.URL(t)
-	}
+	d := newDeploymentOn(t, on, cluster.URL())
 	d.writePolicy(crowdPolicy)
 	d.start()
 	d.start()

@@ -14,6 +14,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/app"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/ops"
+	"github.com/pacer-notify/pacer/test/apitest"
 	"github.com/pacer-notify/pacer/test/postgrestest"
 )
 
@@ -30,7 +31,7 @@ func (d *fleet) act(process *app.App, want int, action ops.Action) string {
 		d.t.Fatal(err)
 	}
 	request.Header.Set("Pacer-Operator", "tester")
-	response, err := http.DefaultClient.Do(request)
+	response, err := apitest.Once.Do(request)
 	if err != nil {
 		d.t.Fatal(err)
 	}

@@ -3,7 +3,6 @@ package app_test
 import (
 	"fmt"
 	"net/http"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -20,7 +19,7 @@ func (d *fleet) embeddedSettings() *settings.Resolved {
 
 func embeddedDeployment(t *testing.T) *fleet {
 	t.Helper()
-	d := &fleet{t: t, redisURL: "redis://unused", policy: filepath.Join(t.TempDir(), "policy.yaml")}
+	d := newDeploymentOn(t, onRedis, "redis://unused")
 	d.writePolicy(crowdPolicy)
 	return d
 }

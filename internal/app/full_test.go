@@ -12,6 +12,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/ops"
+	"github.com/pacer-notify/pacer/test/apitest"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
@@ -225,7 +226,7 @@ func (d *fleet) awaitRefusal(body []byte) {
 			d.t.Fatal(err)
 		}
 		request.Header.Set("Content-Type", "application/json")
-		response, err := http.DefaultClient.Do(request)
+		response, err := apitest.Once.Do(request)
 		if err != nil {
 			d.t.Fatal(err)
 		}

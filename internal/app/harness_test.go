@@ -271,7 +271,7 @@ func (d *fleet) call(method, path string, body []byte, header http.Header, v any
 // callOnce is call where it matters whether the first request is refused.
 func (d *fleet) callOnce(method, path string, body []byte, v any) int {
 	d.t.Helper()
-	return d.callBy(http.DefaultClient, method, path, body, nil, v)
+	return d.callBy(apitest.Once, method, path, body, nil, v)
 }
 
 func (d *fleet) callBy(client *http.Client, method, path string, body []byte, header http.Header, v any) int {

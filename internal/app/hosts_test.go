@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/pacer-notify/pacer/test/apitest"
 )
 
 // under makes a request to an address under a host of another name, as a browser does whose page had that name point
@@ -20,7 +22,7 @@ func under(t *testing.T, method, address, path, host, body string, header http.H
 		request.Header = http.Header{}
 	}
 	request.Header.Set("Content-Type", "application/json")
-	response, err := http.DefaultClient.Do(request)
+	response, err := apitest.Once.Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}

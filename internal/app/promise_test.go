@@ -41,7 +41,7 @@ func (d *fleet) promise(n item, want int) promised {
 	}
 	client := apitest.Client
 	if want == http.StatusServiceUnavailable {
-		client = http.DefaultClient
+		client = apitest.Once
 	}
 	var p promised
 	if status := d.callBy(client, http.MethodPost, "/v1/notifications?promise=true", body, nil, &p); status != want {

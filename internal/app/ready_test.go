@@ -10,6 +10,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/app"
 	"github.com/pacer-notify/pacer/internal/settings"
+	"github.com/pacer-notify/pacer/test/apitest"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
@@ -109,7 +110,7 @@ func awaitReady(t *testing.T, process *app.App) {
 // page gets one of a process's ops pages.
 func page(t *testing.T, process *app.App, path string) (status int, body string) {
 	t.Helper()
-	response, err := http.Get("http://" + process.OpsAddr() + path) //nolint:noctx // bounded by the page
+	response, err := apitest.Once.Get("http://" + process.OpsAddr() + path) //nolint:noctx // bounded by the page
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/app"
+	"github.com/pacer-notify/pacer/test/apitest"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
@@ -29,7 +30,7 @@ func TestRedisStandsStillAndAcceptsGoOn(t *testing.T) {
 			d.redis.Thaw()
 		}
 	}()
-	ids := d.bulkBy(http.DefaultClient, d.receiver.crowd("many", "default", 8))
+	ids := d.bulkBy(apitest.Once, d.receiver.crowd("many", "default", 8))
 	for i := range 12 {
 		body := fmt.Appendf(nil, `{"id":"single-%d","user_id":"user%d","to":%q}`, i, i, d.receiver.server.URL)
 		for range 2 {
@@ -158,7 +159,7 @@ func (d *fleet) postWithin(limit time.Duration, body string, header http.Header)
 		request.Header = http.Header{}
 	}
 	request.Header.Set("Content-Type", "application/json")
-	response, err := http.DefaultClient.Do(request)
+	response, err := apitest.Once.Do(request)
 	if err != nil {
 		return 0, err
 	}

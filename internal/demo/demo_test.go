@@ -15,6 +15,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/policy"
 	"github.com/pacer-notify/pacer/internal/throttle"
+	"github.com/pacer-notify/pacer/test/apitest"
 )
 
 // The demo's policy is one, and is closed in its nights and open between them, whatever the time of day.
@@ -164,7 +165,7 @@ func TestANightThatEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := apitest.Once.Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}

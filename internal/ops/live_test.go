@@ -19,6 +19,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/ops"
 	"github.com/pacer-notify/pacer/internal/stats"
+	"github.com/pacer-notify/pacer/test/apitest"
 )
 
 // deployment is what a Live looks at. At each look a second passes and some notifications are delivered.
@@ -98,7 +99,7 @@ func stream(t *testing.T, url string) (next func() (kind string, data []byte)) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := apitest.Once.Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,13 +23,15 @@ const (
 
 // Client sends what is refused with 503 and a Retry-After again, until it is not or the request's context ends; after
 // five minutes, the refusal is the response. A notification with neither an id nor an idempotency key may then be
-// accepted twice: the refused request may have been carried out. Use another client where a 503 is expected.
+// accepted twice: the refused request may have been carried out. Use [Once] where a 503 is expected.
 //
 // Notifications and users that are partial it reads again for ten seconds.
-//
-// Each request has a connection of its own: httptest servers that close end those that http.DefaultTransport keeps, and
-// with them requests that are about to use one.
-var Client = &http.Client{Transport: repeating{&http.Transport{DisableKeepAlives: true}}}
+var Client = &http.Client{Transport: repeating{Once.Transport}}
+
+// Once sends each request once, on a connection of its own. Tests use it in place of [http.DefaultClient]: when an
+// httptest server closes, it ends the connections that the default transport keeps, and with them requests of other
+// tests that are about to use one.
+var Once = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
 // repeating is the transport of Client.
 type repeating struct{ http.RoundTripper }

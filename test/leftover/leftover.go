@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/pacer-notify/pacer/test/apitest"
 )
 
 // fixed are the keys that a deployment has when nothing is under way: the number of partitions, the policy, the
@@ -55,8 +57,7 @@ func Goroutines(ctx context.Context, address string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	request.Close = true
-	response, err := http.DefaultClient.Do(request)
+	response, err := apitest.Once.Do(request)
 	if err != nil {
 		return 0, err
 	}

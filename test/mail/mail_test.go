@@ -92,14 +92,13 @@ func start(t *testing.T) *pacer {
 		}
 	})
 	await(t, "dispatcher", func() bool {
-		response, err := http.Get("http://" + ops + "/readyz") //nolint:noctx // bounded by await
+		response, err := apitest.Once.Get("http://" + ops + "/readyz") //nolint:noctx // bounded by await
 		if err != nil {
 			return false
 		}
 		_ = response.Body.Close()
 		return response.StatusCode == http.StatusOK
 	})
-	t.Cleanup(http.DefaultClient.CloseIdleConnections)
 	return p
 }
 
@@ -238,7 +237,7 @@ func TestMailIsDeliveredAndUnsubscribedFrom(t *testing.T) {
 	if message.Header.Get("List-Unsubscribe-Post") != "List-Unsubscribe=One-Click" || !strings.HasPrefix(link, p.api) {
 		t.Fatalf("the header is %v", message.Header)
 	}
-	response, err := http.Post(link, "application/x-www-form-urlencoded", //nolint:noctx // as a mail provider does
+	response, err := apitest.Once.Post(link, "application/x-www-form-urlencoded", //nolint:noctx // as a mail provider does
 		strings.NewReader("List-Unsubscribe=One-Click"))
 	if err != nil {
 		t.Fatal(err)

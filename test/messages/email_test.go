@@ -10,6 +10,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/push/email"
+	"github.com/pacer-notify/pacer/test/apitest"
 )
 
 // refusedEmail is the refusal of an e-mail with content in its own format.
@@ -48,7 +49,7 @@ func (d *fleet) title(path string) func(*testing.T) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		response, err := http.DefaultClient.Do(request)
+		response, err := apitest.Once.Do(request)
 		if err != nil {
 			t.Fatal(err)
 		}

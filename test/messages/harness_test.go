@@ -19,6 +19,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/app"
 	"github.com/pacer-notify/pacer/internal/settings"
+	"github.com/pacer-notify/pacer/test/apitest"
 	"github.com/pacer-notify/pacer/test/postgrestest"
 	"github.com/pacer-notify/pacer/test/processtest"
 	"github.com/pacer-notify/pacer/test/providertest"
@@ -140,7 +141,7 @@ func (l *processLog) await(t *testing.T, holds string) string {
 // reply is the text of a response: the detail of a problem, and else all of it.
 func reply(t *testing.T, request *http.Request) string {
 	t.Helper()
-	response, err := http.DefaultClient.Do(request)
+	response, err := apitest.Once.Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -179,7 +179,7 @@ func (d *deployment) await(what string, ok func() bool) {
 // request makes a request. The status is 0 when nobody responds.
 func (d *deployment) request(method, url, body string) (status int, reply string) {
 	d.Helper()
-	return d.requestBy(http.DefaultClient, method, url, body)
+	return d.requestBy(apitest.Once, method, url, body)
 }
 
 func (d *deployment) requestBy(client *http.Client, method, url, body string) (status int, reply string) {

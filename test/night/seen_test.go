@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/ops"
+	"github.com/pacer-notify/pacer/test/apitest"
 )
 
 // seen is what people see of a deployment.
@@ -113,7 +114,7 @@ func (d *deployment) snapshot() *ops.Snapshot {
 	if err != nil {
 		d.Fatal(err)
 	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := apitest.Once.Do(request)
 	if err != nil {
 		return nil
 	}
