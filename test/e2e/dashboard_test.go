@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/pacer-notify/pacer/test/apitest"
 )
 
 // watch keeps a dashboard open until it is called off.
@@ -23,7 +25,7 @@ func watch(t *testing.T, w *worker) (done func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := apitest.Once.Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +42,7 @@ func watch(t *testing.T, w *worker) (done func()) {
 func page(t *testing.T, url string, into any) time.Duration {
 	t.Helper()
 	begin := time.Now()
-	response, err := http.Get(url)
+	response, err := apitest.Once.Get(url)
 	if err != nil {
 		t.Fatal(err)
 	}

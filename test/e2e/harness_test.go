@@ -161,7 +161,7 @@ func (d *deployment) start() *worker {
 	d.t.Cleanup(func() { _ = w.process.Process.Kill() })
 	deadline := time.Now().Add(20 * time.Second)
 	for {
-		response, err := http.Get("http://" + w.ops + "/readyz")
+		response, err := apitest.Once.Get("http://" + w.ops + "/readyz")
 		if err == nil {
 			response.Body.Close()
 			if response.StatusCode == http.StatusOK {

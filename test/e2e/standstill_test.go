@@ -5,12 +5,13 @@ package e2e_test
 import (
 	"bufio"
 	"encoding/json"
-	"net/http"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/pacer-notify/pacer/test/apitest"
 )
 
 // A standstill of all workers is seen in the lateness of what they deliver afterwards, to its full length: in the
@@ -68,7 +69,7 @@ func standStill(t *testing.T, d *deployment) {
 func (d *deployment) lateBy(late time.Duration) (n int) {
 	d.t.Helper()
 	for _, w := range d.workers {
-		response, err := http.Get("http://" + w.ops + "/metrics")
+		response, err := apitest.Once.Get("http://" + w.ops + "/metrics")
 		if err != nil {
 			d.t.Fatal(err)
 		}
@@ -94,7 +95,7 @@ func (d *deployment) lateBy(late time.Duration) (n int) {
 func (d *deployment) latenessShown(w *worker) float64 {
 	d.t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); ; <-time.After(500 * time.Millisecond) {
-		response, err := http.Get("http://" + w.ops + "/snapshot")
+		response, err := apitest.Once.Get("http://" + w.ops + "/snapshot")
 		if err != nil {
 			d.t.Fatal(err)
 		}
