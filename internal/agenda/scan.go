@@ -37,11 +37,10 @@ const (
 	knownFields = 10
 )
 
-// EachKnown calls do for every notification that the partitions know, slowly; with a user's id for those of the user's
-// partition, of other users too. One that changes meanwhile may come twice, or not at all. It scans every key of the
-// server.
-func (s *Agendas) EachKnown(ctx context.Context, userID string, do func(Known) error) error {
-	partitions, pattern := s.known(userID)
+// EachKnown calls do for every notification that the partitions know, slowly. One that changes meanwhile may come
+// twice, or not at all. It scans every key of the servers.
+func (s *Agendas) EachKnown(ctx context.Context, do func(Known) error) error {
+	partitions, pattern := s.known("")
 	return s.eachServer(ctx, partitions, func(node redis.UniversalClient) error {
 		return s.eachKnown(ctx, node, pattern, do)
 	})

@@ -68,18 +68,19 @@ categories:
 		backlog = append(backlog, item{UserID: "waiting-" + strconv.Itoa(i%users), Category: "slow", To: r.server.URL})
 	}
 	d.accept(w, backlog)
-	for begin := time.Now(); d.stats(w).Deferred < users*each; <-time.After(100 * time.Millisecond) {
+	var s struct {
+		Deferred int
+		Crowds   []struct{ Deferred int }
+	}
+	for begin := time.Now(); s.Deferred < users*each; <-time.After(time.Second) {
 		if time.Since(begin) > 5*time.Minute {
-			t.Fatalf("not deferred: %+v", d.stats(w))
+			t.Fatalf("not deferred: %+v", s)
 		}
+		page(t, "http://"+w.ops+"/snapshot", &s)
 	}
 
 	var took, found []time.Duration
 	for range 30 {
-		var s struct {
-			Deferred int
-			Crowds   []struct{ Deferred int }
-		}
 		took = append(took, page(t, "http://"+w.ops+"/snapshot", &s))
 		if s.Deferred != users*each || len(s.Crowds) == 0 || s.Crowds[0].Deferred != each {
 			t.Fatalf("the page says %+v", s)

@@ -18,7 +18,7 @@ func (r *Store) Admissions(ctx context.Context, after, until throttle.Micros,
 ) ([]invariant.Admission, error) {
 	fresh, all := map[string]bool{}, []invariant.Admission(nil)
 	from := throttle.MicrosOf(after.Time().Add(-window))
-	err := r.agendas.EachKnown(ctx, "", func(n agenda.Known) error {
+	err := r.agendas.EachKnown(ctx, func(n agenda.Known) error {
 		if n.Status != notification.StatusDelivered || n.AdmittedAt <= from || n.AdmittedAt > until {
 			return nil
 		}
@@ -50,7 +50,7 @@ func (r *Store) Admissions(ctx context.Context, after, until throttle.Micros,
 
 // EachOpen implements [invariant.Source].
 func (r *Store) EachOpen(ctx context.Context, before time.Time, do func(invariant.Open) error) error {
-	return r.agendas.EachKnown(ctx, "", func(n agenda.Known) error {
+	return r.agendas.EachKnown(ctx, func(n agenda.Known) error {
 		if n.Status.Ended() || !n.AcceptedAt.Before(before) {
 			return nil
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -105,5 +106,37 @@ func TestAUsersListReadsOnePartition(t *testing.T) {
 	}
 	if n := reads.hashes.Load(); n > int64(2*beside) {
 		t.Errorf("%d of %d notifications were read for the latest, want at most %d", n, users*each, 2*beside)
+	}
+}
+
+// The look for a user's latest reads as many keys as a page of a list, however many others a server has.
+func TestLatestAmongManyKeys(t *testing.T) {
+	t.Parallel()
+	client := redistest.Client(t)
+	agendas, err := agenda.New(client, agenda.Config{Partitions: 16, Settings: storetest.Settings})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := redis.New(client, agendas)
+	if _, err := store.Accept(t.Context(), []*notification.Notification{{
+		ID: "n1", UserID: "ada", Category: "free", Channel: notification.ChannelLog, Priority: notification.PriorityNormal,
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		others int
+		all    bool
+	}{{20_000, true}, {60_000, false}} {
+		pipe := client.Pipeline()
+		for i := range test.others {
+			pipe.Set(t.Context(), fmt.Sprintf("other%d", i), 1, 0)
+		}
+		if _, err := pipe.Exec(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		latest, note, err := store.Latest(t.Context(), "ada", 10, nil)
+		if err != nil || strings.Contains(note, "there may be others") == test.all || test.all && len(latest) != 1 {
+			t.Errorf("among %d others: %+v, %q, %v; all should be looked at: %t", test.others, latest, note, err, test.all)
+		}
 	}
 }

@@ -4,23 +4,13 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
-	"time"
 
-	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/timespan"
 )
 
-const (
-	// latestKnown is how many ids [Store.Latest] looks up that its caller knows, latestLooked how many notifications it
-	// looks at besides, and latestPatience how long that may take.
-	latestKnown, latestLooked = 200, 5000
-	latestPatience            = 300 * time.Millisecond
-)
-
-// errEnough ends a look.
-var errEnough = errors.New("looked at enough")
+// latestKnown is how many ids [Store.Latest] looks up that its caller knows, and as many that it finds itself.
+const latestKnown = 200
 
 // Known returns those of a user's notifications that have one of the ids, in no order, without timelines.
 func (r *Store) Known(ctx context.Context, userID string, ids []string) ([]notification.View, error) {
@@ -47,14 +37,14 @@ func (r *Store) Known(ctx context.Context, userID string, ids []string) ([]notif
 }
 
 // Latest returns the latest of a user's notifications that it finds, newest first, without timelines: of those that
-// have one of the ids, and of a bounded number of others. Redis keeps no list of a user's notifications, so the note
-// says what may be missing.
+// have one of the ids, and of as many others as a page of a list looks at. Redis keeps no list of a user's
+// notifications, so the note says what may be missing.
 func (r *Store) Latest(ctx context.Context, userID string, n int, ids []string) ([]notification.View, string, error) {
-	others, all, err := r.lookFor(ctx, userID)
+	others, err := r.Find(ctx, notification.Filter{UserID: userID, Limit: latestKnown})
 	if err != nil {
 		return nil, "", err
 	}
-	ids = slices.Concat(ids[:min(len(ids), latestKnown)], others)
+	ids = slices.Concat(ids[:min(len(ids), latestKnown)], others.IDs)
 	slices.Sort(ids)
 	views, err := r.Known(ctx, userID, slices.Compact(ids))
 	if err != nil {
@@ -62,33 +52,9 @@ func (r *Store) Latest(ctx context.Context, userID string, n int, ids []string) 
 	}
 	slices.SortFunc(views, func(a, b notification.View) int { return b.CreatedAt.Compare(a.CreatedAt) })
 	note := "Redis keeps what ended for " + timespan.Text(r.agendas.Retention()) + " after its end"
-	if !all {
+	if others.Next != "" {
 		note += ", and no list of a user's notifications: the latest are those that wait, that still count in the limits, " +
 			"or that a short look found; there may be others"
 	}
 	return views[:min(n, len(views))], note + ".", nil
-}
-
-// lookFor looks for notifications of a user among a bounded number of those of the user's partition. all is true when
-// it looked at every one.
-func (r *Store) lookFor(ctx context.Context, userID string) (ids []string, all bool, err error) {
-	var mu sync.Mutex
-	looked := 0
-	bounded, cancel := context.WithTimeout(ctx, latestPatience)
-	defer cancel()
-	err = r.agendas.EachKnown(bounded, userID, func(k agenda.Known) error {
-		mu.Lock()
-		defer mu.Unlock()
-		if looked++; looked > latestLooked || len(ids) >= latestKnown {
-			return errEnough
-		}
-		if k.UserID == userID {
-			ids = append(ids, k.ID)
-		}
-		return nil
-	})
-	if errors.Is(err, errEnough) || errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		return ids, false, nil
-	}
-	return ids, err == nil, err
 }
