@@ -1,9 +1,13 @@
 package app_test
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"io"
 	"maps"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -171,6 +175,46 @@ func TestMalformedBodiesAreRefusedWhole(t *testing.T) { //nolint:tparallel // th
 	})
 	if s := d.stats(); s.Totals.Accepted != 0 {
 		t.Errorf("%d were accepted", s.Totals.Accepted)
+	}
+}
+
+// A body that is too long is refused before all of it is sent, and read on: a client that sends everything first would
+// get "connection reset" in place of the refusal, or none at all.
+func TestTooLongBodiesAreReadOn(t *testing.T) {
+	t.Parallel()
+	d := newDeployment(t, onRedis, crowdPolicy, 1)
+	const refusedAfter, all = 18 << 20, 60 << 20 // what is left is more than the kernel keeps for a reader
+	for name, c := range map[string]struct {
+		address, path string
+		status        int
+	}{
+		"API":      {d.apps[0].Addr(), "/v1/notifications/bulk", http.StatusRequestEntityTooLarge},
+		"NoRoute":  {d.apps[0].Addr(), "/v1/nowhere", http.StatusNotFound},
+		"OpsPages": {d.apps[0].OpsAddr(), "/policy/diff", http.StatusRequestEntityTooLarge},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", c.address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/x-ndjson\r\n"+
+				"Content-Length: %d\r\n\r\n%s", c.path, c.address, all, strings.Repeat(" ", refusedAfter)); err != nil {
+				t.Fatal(err)
+			}
+			response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close()
+			if response.StatusCode != c.status {
+				t.Errorf("status %d, want %d", response.StatusCode, c.status)
+			}
+			if n, err := io.WriteString(conn, strings.Repeat(" ", all-refusedAfter)); err != nil {
+				t.Errorf("the body can't be sent to its end, only %d bytes more: %v", n, err)
+			}
+		})
 	}
 }
 

@@ -22,6 +22,7 @@ func listen(ctx context.Context, name, address string, server *http.Server) (*li
 	if err != nil {
 		return nil, refusal.New("the %s can't listen on %s: %v", name, address, err)
 	}
+	server.Handler = lingering(server.Handler)
 	return &listener{net: bound, server: server}, nil
 }
 
