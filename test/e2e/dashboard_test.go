@@ -68,19 +68,23 @@ categories:
 		backlog = append(backlog, item{UserID: "waiting-" + strconv.Itoa(i%users), Category: "slow", To: r.server.URL})
 	}
 	d.accept(w, backlog)
-	var s struct {
+	type figures struct {
 		Deferred int
 		Crowds   []struct{ Deferred int }
 	}
-	for begin := time.Now(); s.Deferred < users*each; <-time.After(time.Second) {
+	for begin := time.Now(); ; <-time.After(time.Second) {
+		var s figures
+		if page(t, "http://"+w.ops+"/snapshot", &s); s.Deferred == users*each {
+			break
+		}
 		if time.Since(begin) > 5*time.Minute {
 			t.Fatalf("not deferred: %+v", s)
 		}
-		page(t, "http://"+w.ops+"/snapshot", &s)
 	}
 
 	var took, found []time.Duration
 	for range 30 {
+		var s figures
 		took = append(took, page(t, "http://"+w.ops+"/snapshot", &s))
 		if s.Deferred != users*each || len(s.Crowds) == 0 || s.Crowds[0].Deferred != each {
 			t.Fatalf("the page says %+v", s)

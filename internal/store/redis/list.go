@@ -35,7 +35,7 @@ func (r *Store) List(ctx context.Context, f notification.Filter) (*notification.
 	return page, err
 }
 
-// Find returns the ids of a page of notifications that may match.
+// Find returns the ids of a page of notifications that may match; with an error, those found before it.
 func (r *Store) Find(ctx context.Context, f notification.Filter) (*notification.Found, error) {
 	ids, next, err := r.scan(ctx, &f, func(s *agenda.State) (bool, error) {
 		view, err := viewOf(s)
@@ -91,7 +91,7 @@ func (r *Store) scan(ctx context.Context, f *notification.Filter, selects func(*
 	for looked := 0; ; {
 		states, next, done, err := r.agendas.Scan(ctx, at, size, f.UserID)
 		if err != nil {
-			return nil, "", err
+			return ids, "", err
 		}
 		room := f.Limit - len(ids)
 		found, err := selected(states, after, room+1, selects)

@@ -4,13 +4,18 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/timespan"
 )
 
-// latestKnown is how many ids [Store.Latest] looks up that its caller knows, and as many that it finds itself.
-const latestKnown = 200
+const (
+	// latestKnown is how many ids [Store.Latest] looks up that its caller knows, and as many that it finds itself.
+	latestKnown = 200
+	// latestPatience is how long it looks: while Redis is slow, a user's page shows what was found until then.
+	latestPatience = 2 * time.Second
+)
 
 // Known returns those of a user's notifications that have one of the ids, in no order, without timelines.
 func (r *Store) Known(ctx context.Context, userID string, ids []string) ([]notification.View, error) {
@@ -40,10 +45,13 @@ func (r *Store) Known(ctx context.Context, userID string, ids []string) ([]notif
 // have one of the ids, and of as many others as a page of a list looks at. Redis keeps no list of a user's
 // notifications, so the note says what may be missing.
 func (r *Store) Latest(ctx context.Context, userID string, n int, ids []string) ([]notification.View, string, error) {
-	others, err := r.Find(ctx, notification.Filter{UserID: userID, Limit: latestKnown})
-	if err != nil {
+	bounded, cancel := context.WithTimeout(ctx, latestPatience)
+	defer cancel()
+	others, err := r.Find(bounded, notification.Filter{UserID: userID, Limit: latestKnown})
+	if err != nil && (bounded.Err() == nil || ctx.Err() != nil) {
 		return nil, "", err
 	}
+	all := err == nil && others.Next == ""
 	ids = slices.Concat(ids[:min(len(ids), latestKnown)], others.IDs)
 	slices.Sort(ids)
 	views, err := r.Known(ctx, userID, slices.Compact(ids))
@@ -52,7 +60,7 @@ func (r *Store) Latest(ctx context.Context, userID string, n int, ids []string) 
 	}
 	slices.SortFunc(views, func(a, b notification.View) int { return b.CreatedAt.Compare(a.CreatedAt) })
 	note := "Redis keeps what ended for " + timespan.Text(r.agendas.Retention()) + " after its end"
-	if others.Next != "" {
+	if !all {
 		note += ", and no list of a user's notifications: the latest are those that wait, that still count in the limits, " +
 			"or that a short look found; there may be others"
 	}
