@@ -10,8 +10,6 @@ import (
 	"net/http/httptest"
 	"testing"
 	"time"
-
-	"golang.org/x/net/http2"
 )
 
 // HTTPConfig says how a provider is called over HTTP.
@@ -59,6 +57,7 @@ func StartHTTP(tb testing.TB, cfg HTTPConfig, script ...Rule) *HTTP {
 		s.server.Start()
 	} else {
 		s.server.EnableHTTP2 = true
+		s.server.Config.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){"h2": serveHTTP2}
 		s.server.StartTLS()
 	}
 	s.URL = s.server.URL
@@ -143,10 +142,16 @@ func (s *HTTP) drip(w http.ResponseWriter, gone <-chan struct{}) {
 // dripEvery is how long a provider that drips waits between two bytes.
 const dripEvery = 50 * time.Millisecond
 
+// overTLS is what a connection over TLS can do besides, whatever version of HTTP it has.
+type overTLS interface {
+	NetConn() net.Conn
+	CloseWrite() error
+}
+
 // end does to a connection what an End says, and reports whether the caller is waited for.
 func end(conn net.Conn, how End) (wait bool) {
 	tcp, _ := conn.(*net.TCPConn)
-	secured, isTLS := conn.(*tls.Conn)
+	secured, isTLS := conn.(overTLS)
 	if isTLS {
 		tcp, _ = secured.NetConn().(*net.TCPConn)
 	}
@@ -164,12 +169,11 @@ func end(conn net.Conn, how End) (wait bool) {
 		_ = tcp.CloseWrite()
 		return true
 	case GoesAway:
-		if !isTLS {
-			_ = conn.Close()
-			return false
+		if c, isHTTP2 := conn.(*http2Conn); isHTTP2 {
+			c.goAway()
+			return true
 		}
-		_ = http2.NewFramer(conn, nil).WriteGoAway(0, http2.ErrCodeNo, nil)
-		return true
+		_ = conn.Close()
 	case Hangs:
 		return true
 	case Keeps, Leaves, Drips, Aborts:
