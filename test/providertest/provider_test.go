@@ -32,15 +32,19 @@ func caller(t *testing.T, http1 bool) *http.Client {
 // call returns the status of a request, or what went wrong.
 func call(t *testing.T, client *http.Client, url string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-	defer cancel()
+	return callUntil(t.Context(), t, client, url)
+}
+
+// callUntil is [call] by a caller that hangs up when the context ends.
+func callUntil(ctx context.Context, t *testing.T, client *http.Client, url string) string {
+	t.Helper()
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader("hello"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	response, err := client.Do(request)
 	switch {
-	case errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, context.Canceled):
 		return "hangs"
 	case errors.Is(err, syscall.ECONNRESET):
 		return "reset"
@@ -50,7 +54,11 @@ func call(t *testing.T, client *http.Client, url string) string {
 		return "ended"
 	}
 	defer response.Body.Close()
-	if _, err = io.Copy(io.Discard, response.Body); err != nil {
+	body, err := io.ReadAll(io.LimitReader(response.Body, 5))
+	switch {
+	case err != nil:
+		return fmt.Sprint(response.StatusCode, " ended")
+	case strings.TrimSpace(string(body)) != string(body):
 		return fmt.Sprint(response.StatusCode, " drips")
 	}
 	return fmt.Sprint(response.StatusCode)
@@ -157,7 +165,16 @@ func TestEnds(t *testing.T) {
 					t.Fatalf("before: %s", got)
 				}
 				server.Follow(providertest.Rule{Skip: 1, First: 1, Reply: providertest.Reply{End: c.end}})
-				if got := call(t, client, server.URL); got != want {
+				ctx, hangUp := context.WithCancel(t.Context())
+				defer hangUp()
+				outcome := make(chan string, 1)
+				go func() { outcome <- callUntil(ctx, t, client, server.URL) }()
+				if want == "hangs" {
+					server.Await(t, providertest.Called, 2)
+					<-time.After(200 * time.Millisecond)
+					hangUp()
+				}
+				if got := <-outcome; got != want {
 					t.Errorf("%s, want %s", got, want)
 				}
 				if got := call(t, client, server.URL); got != "200" {

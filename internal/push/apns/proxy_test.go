@@ -13,14 +13,16 @@ import (
 	"github.com/pacer-notify/pacer/internal/push/pushtest"
 )
 
-// proxied makes a sender that calls the handler through a proxy.
-func proxied(t *testing.T, secured bool, handler http.HandlerFunc) (*apns.Sender, *pushtest.Proxy, string) {
+// proxied makes a sender that calls the handler through a proxy, for which it waits that long.
+func proxied(
+	t *testing.T, secured bool, patience time.Duration, handler http.HandlerFunc,
+) (*apns.Sender, *pushtest.Proxy, string) {
 	t.Helper()
 	server, proxy := pushtest.StartServer(t, &pushtest.Provider{}, handler), pushtest.StartProxy(t, secured)
 	cfg := newKey(t).config(server)
 	cfg.Proxy = httpsend.ProxyConfig{
 		URL: proxy.URL(), Setting: "--apns-proxy (PACER_APNS_PROXY)", Roots: proxy.Roots(),
-		Timeout: 5 * time.Second,
+		Timeout: patience,
 	}
 	sender, err := apns.New(cfg)
 	if err != nil {
@@ -36,7 +38,7 @@ func TestCallsGoThroughTheProxy(t *testing.T) {
 	for name, secured := range map[string]bool{"plain": false, "TLS": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			sender, proxy, provider := proxied(t, secured, func(_ http.ResponseWriter, r *http.Request) {
+			sender, proxy, provider := proxied(t, secured, time.Hour, func(_ http.ResponseWriter, r *http.Request) {
 				if r.ProtoMajor != 2 {
 					t.Errorf("called with %s", r.Proto)
 				}
@@ -62,7 +64,9 @@ func TestCallsGoThroughTheProxy(t *testing.T) {
 
 func TestAProxyThatRefusesStopsEverybody(t *testing.T) {
 	t.Parallel()
-	sender, proxy, _ := proxied(t, false, func(http.ResponseWriter, *http.Request) { t.Error("a call got through") })
+	sender, proxy, _ := proxied(t, false, 10*time.Second, func(http.ResponseWriter, *http.Request) {
+		t.Error("a call got through")
+	})
 	for _, c := range []struct {
 		status int
 		want   push.Class

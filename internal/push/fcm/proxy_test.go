@@ -14,8 +14,11 @@ import (
 	"github.com/pacer-notify/pacer/internal/secret"
 )
 
-// proxied makes a sender that calls Google's two hosts, each a server of its own, through a proxy.
-func proxied(t *testing.T, secured bool, send http.HandlerFunc) (*fcm.Sender, *pushtest.Proxy, []string) {
+// proxied makes a sender that calls Google's two hosts, each a server of its own, through a proxy, for which it waits
+// that long.
+func proxied(
+	t *testing.T, secured bool, patience time.Duration, send http.HandlerFunc,
+) (*fcm.Sender, *pushtest.Proxy, []string) {
 	t.Helper()
 	service := pushtest.StartServer(t, &pushtest.Provider{}, send)
 	tokens := pushtest.StartServer(t, &pushtest.Provider{}, good(t))
@@ -23,7 +26,7 @@ func proxied(t *testing.T, secured bool, send http.HandlerFunc) (*fcm.Sender, *p
 	cfg := config(t, service)
 	cfg.Credentials = secret.New(credentials(t, tokens.URL+"/token"))
 	cfg.Proxy = httpsend.ProxyConfig{
-		URL: proxy.URL(), Setting: "--fcm-proxy (PACER_FCM_PROXY)", Roots: proxy.Roots(), Timeout: 5 * time.Second,
+		URL: proxy.URL(), Setting: "--fcm-proxy (PACER_FCM_PROXY)", Roots: proxy.Roots(), Timeout: patience,
 	}
 	sender, err := fcm.New(cfg)
 	if err != nil {
@@ -39,7 +42,7 @@ func TestCallsAndExchangesGoThroughTheProxy(t *testing.T) {
 	for name, secured := range map[string]bool{"plain": false, "TLS": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			sender, proxy, hosts := proxied(t, secured, func(http.ResponseWriter, *http.Request) {})
+			sender, proxy, hosts := proxied(t, secured, time.Hour, func(http.ResponseWriter, *http.Request) {})
 			for range 3 {
 				if err := sender.Send(t.Context(), message()); err != nil {
 					t.Fatal(err)
@@ -57,7 +60,7 @@ func TestAProxyThatRefusesStopsEverybody(t *testing.T) {
 	for name, exchanged := range map[string]bool{"the exchange": false, "the call": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			sender, proxy, _ := proxied(t, false, func(http.ResponseWriter, *http.Request) {})
+			sender, proxy, _ := proxied(t, false, 10*time.Second, func(http.ResponseWriter, *http.Request) {})
 			if exchanged {
 				if err := sender.Send(t.Context(), message()); err != nil {
 					t.Fatal(err)
