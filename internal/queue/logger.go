@@ -4,27 +4,38 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"sync/atomic"
+	"sync"
 	"time"
 )
 
 // logger passes asynq's own messages to slog. While Redis is away, asynq repeats the same complaint at every poll of
 // every server. So the logger lets one message through per second, and says how many it suppressed.
 type logger struct {
-	log        *slog.Logger
-	next       atomic.Int64 // Unix nanoseconds
-	suppressed atomic.Int64
+	log *slog.Logger
+
+	mu         sync.Mutex
+	next       time.Time // when the next message may pass
+	suppressed int       // since the last one that passed
 }
 
 func (l *logger) write(level slog.Level, args []any) {
-	now := time.Now().UnixNano()
-	next := l.next.Load()
-	if now < next || !l.next.CompareAndSwap(next, now+int64(time.Second)) {
-		l.suppressed.Add(1)
-		return
+	if suppressed, passes := l.pass(time.Now()); passes {
+		l.log.Log(context.Background(), level, "message from asynq", "text", fmt.Sprint(args...),
+			"suppressed", suppressed)
 	}
-	l.log.Log(context.Background(), level, "message from asynq", "text", fmt.Sprint(args...), "suppressed",
-		l.suppressed.Swap(0))
+}
+
+// pass reports whether a message may pass, and how many were suppressed before it.
+func (l *logger) pass(now time.Time) (suppressed int, passes bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now.Before(l.next) {
+		l.suppressed++
+		return 0, false
+	}
+	suppressed = l.suppressed
+	l.next, l.suppressed = now.Add(time.Second), 0
+	return suppressed, true
 }
 
 // Debug implements asynq.Logger.
