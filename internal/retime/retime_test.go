@@ -107,14 +107,14 @@ func (p *process) accept(user string, n int) {
 // work delivers what may go now, and counts the deliveries and the wake-ups that were pulled.
 func (p *process) work() (delivered, pulled int) {
 	p.tb.Helper()
-	for more := true; more; { // wake-ups whose slot has come
-		forwarded, err := p.queue.Forward(p.tb.Context(), 0, 1, 2, 3)
-		if err != nil {
-			p.tb.Fatal(err)
-		}
-		more = forwarded.More
-	}
 	for partition := range partitions {
+		for more := true; more; { // wake-ups whose slot has come
+			forwarded, err := p.queue.Forward(p.tb.Context(), partition)
+			if err != nil {
+				p.tb.Fatal(err)
+			}
+			more = forwarded.More
+		}
 		for idle := 0; idle < 2; {
 			p.rounds++
 			result, err := p.Take(p.tb.Context(), dispatch.TakeRequest{

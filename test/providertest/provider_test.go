@@ -171,7 +171,7 @@ func TestEnds(t *testing.T) {
 				go func() { outcome <- callUntil(ctx, t, client, server.URL) }()
 				if want == "hangs" {
 					server.Await(t, providertest.Called, 2)
-					<-time.After(200 * time.Millisecond)
+					<-time.After(500 * time.Millisecond)
 					hangUp()
 				}
 				if got := <-outcome; got != want {
