@@ -42,7 +42,7 @@ func (c *receiveCommand) Run(ctx context.Context, to streams) error {
 	}
 	_, _ = fmt.Fprintf(to.err, "receiving at http://%s: send webhooks there, stop with Ctrl-C\n", listener.Addr()) // nowhere else to tell
 	server := &http.Server{
-		Handler: receiving, ReadHeaderTimeout: 5 * time.Second,
+		Handler: receiving, ReadHeaderTimeout: 30 * time.Second,
 		BaseContext: func(net.Listener) context.Context { return ctx }, // slow responses end when it stops
 	}
 	served := make(chan error, 1)

@@ -44,7 +44,7 @@ func run(listen, api, token, user string) error {
 		return err
 	}
 	fmt.Fprintln(os.Stderr, "open http://"+listen)
-	server := &http.Server{Addr: listen, Handler: site, ReadHeaderTimeout: 5 * time.Second}
+	server := &http.Server{Addr: listen, Handler: site, ReadHeaderTimeout: 30 * time.Second}
 	return server.ListenAndServe()
 }
 

@@ -184,6 +184,7 @@ func TestTooLongBodiesAreReadOn(t *testing.T) {
 	t.Parallel()
 	d := newDeployment(t, onRedis, crowdPolicy, 1)
 	const refusedAfter, all = 18 << 20, 60 << 20 // what is left is more than the kernel keeps for a reader
+	body := strings.Repeat(" ", all)
 	for name, c := range map[string]struct {
 		address, path string
 		status        int
@@ -200,7 +201,10 @@ func TestTooLongBodiesAreReadOn(t *testing.T) {
 			}
 			defer conn.Close()
 			if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/x-ndjson\r\n"+
-				"Content-Length: %d\r\n\r\n%s", c.path, c.address, all, strings.Repeat(" ", refusedAfter)); err != nil {
+				"Content-Length: %d\r\n\r\n", c.path, c.address, all); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.WriteString(conn, body[:refusedAfter]); err != nil {
 				t.Fatal(err)
 			}
 			response, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -211,7 +215,7 @@ func TestTooLongBodiesAreReadOn(t *testing.T) {
 			if response.StatusCode != c.status {
 				t.Errorf("status %d, want %d", response.StatusCode, c.status)
 			}
-			if n, err := io.WriteString(conn, strings.Repeat(" ", all-refusedAfter)); err != nil {
+			if n, err := io.WriteString(conn, body[refusedAfter:]); err != nil {
 				t.Errorf("the body can't be sent to its end, only %d bytes more: %v", n, err)
 			}
 		})

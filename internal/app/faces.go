@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"net/http"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -88,7 +87,7 @@ func (a *App) openOps(ctx context.Context) error {
 	})
 	var err error
 	if a.ops, err = listen(ctx, "ops pages", a.cfg.OpsListen,
-		&http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}); err != nil {
+		&http.Server{Handler: handler, ReadHeaderTimeout: clientPatience}); err != nil {
 		return err
 	}
 	a.defers("ops listener", a.ops.close)

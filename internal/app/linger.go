@@ -7,46 +7,54 @@ import (
 )
 
 const (
-	// lingerTime is for how long the rest of a body is read that its handler left unread.
-	lingerTime = 30 * time.Second
+	// clientPatience is how long a client may take over a request's header, over its body, and over the rest of a body
+	// that is refused. A client may stand still for seconds, as on a busy machine, or have a slow line.
+	clientPatience = 30 * time.Second
 	// discarded is how much of a body net/http reads itself where its handler left it (its maxPostHandlerReadBytes).
 	discarded = 256 << 10
 )
 
-// lingering responds at once where a handler refuses a request without reading all of its body, and reads the rest
-// while the client still sends. Many clients read no response until they have sent everything, and net/http closes the
-// connection half a second after it: they would get "connection reset" instead of the refusal. It is lingering_close of
-// nginx.
+// lingering reads a body for as long as a client may take over it, whatever the handler or its framework set. It
+// responds at once where a handler refuses a request without reading all of its body, and reads the rest while the
+// client still sends. Many clients read no response until they have sent everything, and net/http closes the connection
+// half a second after it: they would get "connection reset" instead of the refusal. It is lingering_close of nginx.
 func lingering(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body := &lingeringBody{of: r.Body}
+		if r.Body == http.NoBody {
+			next.ServeHTTP(w, r)
+			return
+		}
+		control := http.NewResponseController(w)
+		body := &lingeringBody{of: r.Body, control: control}
 		inner := *r
 		inner.Body = body
 		next.ServeHTTP(w, &inner)
-		if body.leaves(r) {
-			linger(w, r.Body)
+		if body.ended || control.SetReadDeadline(time.Now().Add(clientPatience)) != nil {
+			return
+		}
+		if body.leaves(r) && control.Flush() == nil {
+			_, _ = io.Copy(io.Discard, r.Body) // when it fails, the client is gone or too slow
 		}
 	})
 }
 
-// linger sends the response, and reads what is left of the body. When it fails, the client is gone or too slow.
-func linger(w http.ResponseWriter, body io.Reader) {
-	control := http.NewResponseController(w)
-	if control.Flush() != nil || control.SetReadDeadline(time.Now().Add(lingerTime)) != nil {
-		return
-	}
-	_, _ = io.Copy(io.Discard, body)
-}
-
 // lingeringBody is a request's body that counts what is read of it, and that only the server closes.
 type lingeringBody struct {
-	of    io.ReadCloser
-	read  int64
-	ended bool // there is no more, or it can't be read
+	of      io.ReadCloser
+	control *http.ResponseController
+	read    int64
+	begun   bool
+	ended   bool // there is no more, or it can't be read
 }
 
 // Read implements [io.Reader].
 func (b *lingeringBody) Read(p []byte) (int, error) {
+	if !b.begun {
+		b.begun = true
+		if err := b.control.SetReadDeadline(time.Now().Add(clientPatience)); err != nil {
+			return 0, err
+		}
+	}
 	n, err := b.of.Read(p)
 	b.read += int64(n)
 	b.ended = b.ended || err != nil
@@ -58,10 +66,7 @@ func (*lingeringBody) Close() error { return nil }
 
 // leaves reports whether more is left of the body of a request than net/http reads itself.
 func (b *lingeringBody) leaves(r *http.Request) bool {
-	switch {
-	case b.ended:
-		return false
-	case r.Header.Get("Expect") != "" && b.read == 0: // the client waits until it is told to send
+	if r.Header.Get("Expect") != "" && b.read == 0 { // the client waits until it is told to send
 		return false
 	}
 	return r.ContentLength < 0 || r.ContentLength-b.read > discarded

@@ -22,8 +22,12 @@ func listen(ctx context.Context, name, address string, server *http.Server) (*li
 	if err != nil {
 		return nil, refusal.New("the %s can't listen on %s: %v", name, address, err)
 	}
+	return newListener(bound, server), nil
+}
+
+func newListener(bound net.Listener, server *http.Server) *listener {
 	server.Handler = lingering(server.Handler)
-	return &listener{net: bound, server: server}, nil
+	return &listener{net: bound, server: server}
 }
 
 func (l *listener) addr() string {

@@ -64,7 +64,7 @@ func New(ctx context.Context, cfg Config) (*Demo, error) {
 	if err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
-	d.receiver = &http.Server{Handler: target, ReadHeaderTimeout: 5 * time.Second}
+	d.receiver = &http.Server{Handler: target, ReadHeaderTimeout: 30 * time.Second}
 	return d, nil
 }
 

@@ -217,13 +217,13 @@ func (a *api) describeChannels(schemas huma.Registry) {
 	}
 }
 
-// Server makes the HTTP server for the handler, with limits for slow and greedy clients.
+// Server makes the HTTP server for the handler, with limits for slow and greedy clients. Its listener bounds how long a
+// body may take.
 func Server(handler http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           handler,
-		ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout:       15 * time.Second,
-		WriteTimeout:      bulkTimeout + 15*time.Second,
+		ReadHeaderTimeout: 30 * time.Second,
+		WriteTimeout:      bulkTimeout + 60*time.Second, // of which the client has half for the body
 		IdleTimeout:       60 * time.Second,
 		MaxHeaderBytes:    16 << 10,
 	}
