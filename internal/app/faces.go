@@ -87,7 +87,7 @@ func (a *App) openOps(ctx context.Context) error {
 	})
 	var err error
 	if a.ops, err = listen(ctx, "ops pages", a.cfg.OpsListen,
-		&http.Server{Handler: handler, ReadHeaderTimeout: clientPatience}); err != nil {
+		&http.Server{Handler: handler, ReadTimeout: httpapi.ReadTimeout}); err != nil {
 		return err
 	}
 	a.defers("ops listener", a.ops.close)

@@ -6,30 +6,25 @@ import (
 	"time"
 )
 
-const (
-	// clientPatience is how long a client may take over a request's header, over its body, and over the rest of a body
-	// that is refused. A client may stand still for seconds, as on a busy machine, or have a slow line.
-	clientPatience = 30 * time.Second
-	// discarded is how much of a body net/http reads itself where its handler left it (its maxPostHandlerReadBytes).
-	discarded = 256 << 10
-)
+// discarded is how much of a body net/http reads itself where its handler left it (its maxPostHandlerReadBytes).
+const discarded = 256 << 10
 
-// lingering reads a body for as long as a client may take over it, whatever the handler or its framework set. It
-// responds at once where a handler refuses a request without reading all of its body, and reads the rest while the
-// client still sends. Many clients read no response until they have sent everything, and net/http closes the connection
-// half a second after it: they would get "connection reset" instead of the refusal. It is lingering_close of nginx.
-func lingering(next http.Handler) http.Handler {
+// lingering reads a body for as long as the patience, whatever deadline the handler or its framework set. It responds
+// at once where a handler refuses a request without reading all of its body, and reads the rest while the client still
+// sends. Many clients read no response until they have sent everything, and net/http closes the connection half a
+// second after it: they would get "connection reset" instead of the refusal. It is lingering_close of nginx.
+func lingering(next http.Handler, patience time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Body == http.NoBody {
 			next.ServeHTTP(w, r)
 			return
 		}
 		control := http.NewResponseController(w)
-		body := &lingeringBody{of: r.Body, control: control}
+		body := &lingeringBody{of: r.Body, control: control, patience: patience}
 		inner := *r
 		inner.Body = body
 		next.ServeHTTP(w, &inner)
-		if body.ended || control.SetReadDeadline(time.Now().Add(clientPatience)) != nil {
+		if body.ended || control.SetReadDeadline(time.Now().Add(patience)) != nil {
 			return
 		}
 		if body.leaves(r) && control.Flush() == nil {
@@ -40,18 +35,19 @@ func lingering(next http.Handler) http.Handler {
 
 // lingeringBody is a request's body that counts what is read of it, and that only the server closes.
 type lingeringBody struct {
-	of      io.ReadCloser
-	control *http.ResponseController
-	read    int64
-	begun   bool
-	ended   bool // there is no more, or it can't be read
+	of       io.ReadCloser
+	control  *http.ResponseController
+	patience time.Duration
+	read     int64
+	begun    bool
+	ended    bool // there is no more, or it can't be read
 }
 
 // Read implements [io.Reader].
 func (b *lingeringBody) Read(p []byte) (int, error) {
 	if !b.begun {
 		b.begun = true
-		if err := b.control.SetReadDeadline(time.Now().Add(clientPatience)); err != nil {
+		if err := b.control.SetReadDeadline(time.Now().Add(b.patience)); err != nil {
 			return 0, err
 		}
 	}

@@ -25,8 +25,11 @@ func listen(ctx context.Context, name, address string, server *http.Server) (*li
 	return newListener(bound, server), nil
 }
 
+// newListener makes a listener that gives a client the server's ReadTimeout for a request's header, as long again for
+// its body, and as long again for what is left of a body that is refused. A client may stand still for seconds, as on a
+// busy machine, or have a slow line.
 func newListener(bound net.Listener, server *http.Server) *listener {
-	server.Handler = lingering(server.Handler)
+	server.Handler = lingering(server.Handler, server.ReadTimeout)
 	return &listener{net: bound, server: server}
 }
 

@@ -101,6 +101,9 @@ type Channel struct {
 	OwnFormat string
 }
 
+// ReadTimeout is how long a client may take over the header of a request, and again over its body.
+const ReadTimeout = 30 * time.Second
+
 const (
 	// maxBulkBody and maxBulkItems bound a batch.
 	maxBulkBody  = 16 << 20
@@ -217,15 +220,14 @@ func (a *api) describeChannels(schemas huma.Registry) {
 	}
 }
 
-// Server makes the HTTP server for the handler, with limits for slow and greedy clients. Its listener bounds how long a
-// body may take.
+// Server makes the HTTP server for the handler, with limits for slow and greedy clients.
 func Server(handler http.Handler) *http.Server {
 	return &http.Server{
-		Handler:           handler,
-		ReadHeaderTimeout: 30 * time.Second,
-		WriteTimeout:      bulkTimeout + 60*time.Second, // of which the client has half for the body
-		IdleTimeout:       60 * time.Second,
-		MaxHeaderBytes:    16 << 10,
+		Handler:        handler,
+		ReadTimeout:    ReadTimeout,
+		WriteTimeout:   ReadTimeout + bulkTimeout + 15*time.Second, // the body, the batch, and the response
+		IdleTimeout:    60 * time.Second,
+		MaxHeaderBytes: 16 << 10,
 	}
 }
 

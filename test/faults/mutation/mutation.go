@@ -263,7 +263,7 @@ func (c *rememberedReplies) Read(p []byte) (int, error) {
 
 func mutateAPI(server *http.Server) {
 	if without("impatient-api") {
-		server.ReadTimeout, server.ReadHeaderTimeout = impatience, impatience
+		server.ReadTimeout = impatience
 	}
 }
 
