@@ -130,7 +130,7 @@ func (d *fleet) logs() string {
 	return all.String()
 }
 
-// opsPage reads one of a process's ops pages.
+// opsPage reads one of a process's ops pages, again while the stores are too slow for it.
 func (d *fleet) opsPage(process *app.App, page string) string {
 	d.t.Helper()
 	request, err := http.NewRequestWithContext(d.t.Context(), http.MethodGet, "http://"+process.OpsAddr()+page,
@@ -138,7 +138,7 @@ func (d *fleet) opsPage(process *app.App, page string) string {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	response, err := apitest.Once.Do(request)
+	response, err := apitest.Client.Do(request)
 	if err != nil {
 		d.t.Fatal(err)
 	}

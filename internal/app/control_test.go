@@ -31,7 +31,7 @@ func (d *fleet) act(process *app.App, want int, action ops.Action) string {
 		d.t.Fatal(err)
 	}
 	request.Header.Set("Pacer-Operator", "tester")
-	response, err := apitest.Once.Do(request)
+	response, err := apitest.Client.Do(request)
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -46,18 +46,11 @@ func (d *fleet) act(process *app.App, want int, action ops.Action) string {
 
 func (d *fleet) snapshot(process *app.App) (s ops.Snapshot) {
 	d.t.Helper()
-	for deadline := time.Now().Add(patience); ; {
-		page := d.opsPage(process, "/snapshot")
-		err := json.Unmarshal([]byte(page), &s)
-		if err == nil {
-			return s
-		}
-		// A process that can't read everything in time, on a slow machine, says so.
-		slow := strings.HasPrefix(page, "The stores take too long") || strings.Contains(page, " is slow: ")
-		if !slow || time.Now().After(deadline) {
-			d.t.Fatalf("%v: %s", err, page)
-		}
+	page := d.opsPage(process, "/snapshot")
+	if err := json.Unmarshal([]byte(page), &s); err != nil {
+		d.t.Fatalf("%v: %s", err, page)
 	}
+	return s
 }
 
 // awaitSnapshot waits until a process shows what is wanted.

@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -60,6 +61,12 @@ func keyOf(r *http.Request) string {
 }
 
 func (f *fcmFake) serve(w http.ResponseWriter, r *http.Request) {
+	text, err := io.ReadAll(r.Body)
+	if err != nil { // the sender has given up
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	r.Body = io.NopCloser(bytes.NewReader(text))
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if strings.Contains(r.URL.Path, "token") {
@@ -80,7 +87,7 @@ func (f *fcmFake) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var body struct{ Message struct{ Token string } }
-	if err := json.NewDecoder(r.Body).Decode(&body); err != nil { // the sender has given up
+	if err := json.Unmarshal(text, &body); err != nil {
 		w.WriteHeader(http.StatusBadRequest)
 		return
 	}
@@ -96,6 +103,18 @@ func (f *fcmFake) devices() (n, most int) {
 		most = max(most, times)
 	}
 	return len(f.taken), most
+}
+
+// repeated are the devices that got something more than once.
+func (f *fcmFake) repeated() (devices []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for device, times := range f.taken {
+		if times > 1 {
+			devices = append(devices, device)
+		}
+	}
+	return devices
 }
 
 // account is a service account whose key has an id.
@@ -166,17 +185,28 @@ func TestAServiceAccountIsReplacedWhileDeliveriesRun(t *testing.T) {
 	secrets := mount(t, map[string]string{"news": news.account(t, "old")})
 	d.startWith(d.read(nil, "channels:", fmt.Sprintf("  fcm: {credentials: '%s', endpoint: '%s', limits: 300/1s}",
 		secrets.at("news"), news.server.URL)))
-	d.bulk(toDevices("fcm", "a", n))
+	ids := map[string]string{} // by device
+	send := func(name string) {
+		for i, id := range d.bulk(toDevices("fcm", name, n)) {
+			ids[fmt.Sprint(name, i)] = id
+		}
+	}
+	send("a")
 	secrets.swap(map[string]string{"news": news.account(t, "new")})
 	d.awaitLog("the new value is in force", 1)
-	d.bulk(toDevices("fcm", "b", n))
+	send("b")
 	d.awaitStats("what went by the old account is delivered", func(s stats) bool { return s.Totals.Delivered >= n })
 	news.accept("new")
-	d.bulk(toDevices("fcm", "c", n))
+	send("c")
 	counts := d.awaitStats("all delivered", func(s stats) bool { return s.Totals.Delivered == 3*n })
 	if got, most := news.devices(); got != 3*n || most != 1 || counts.Totals.Failed != 0 {
 		t.Errorf("%d devices got something, one of them %d times, %d failed; want %d, 1 and 0", got, most,
 			counts.Totals.Failed, 3*n)
+	}
+	for _, device := range news.repeated() {
+		var v any
+		d.call(http.MethodGet, "/v1/notifications/"+ids[device], nil, nil, &v)
+		t.Logf("more than once: %v", v)
 	}
 }
 

@@ -16,7 +16,7 @@ const (
 	// patience is for how long a request is sent again that was refused; partialPatience, that got a part: some tests
 	// read while Redis is away.
 	patience        = 5 * time.Minute
-	partialPatience = 10 * time.Second
+	partialPatience = time.Minute
 	// pause is the time between two tries. It is shorter than a Retry-After asks for: one test is no crowd.
 	pause = 100 * time.Millisecond
 )
@@ -25,7 +25,7 @@ const (
 // five minutes, the refusal is the response. A notification with neither an id nor an idempotency key may then be
 // accepted twice: the refused request may have been carried out. Use [Once] where a 503 is expected.
 //
-// Notifications and users that are partial it reads again for ten seconds.
+// Notifications and users that are partial it reads again for a minute.
 var Client = &http.Client{Transport: repeating{Once.Transport}}
 
 // Once sends each request once, on a connection of its own. Tests use it in place of [http.DefaultClient]: when an
