@@ -200,7 +200,7 @@ func (m *Metrics) LatenessCounts() []uint64 {
 	return counts
 }
 
-// Gauges are the deployment's counts, read exactly at each scrape.
+// Gauges are the deployment's counts, read exactly at each scrape, and what a process knows of itself.
 type Gauges struct {
 	stats.Counts
 	// MaxDefer is the shortest that any category has.
@@ -229,8 +229,8 @@ type Gauges struct {
 	InFlight, Concurrency int
 }
 
-// gaugeCollector reads the gauges when it is scraped. When they can't be read it returns none, so that graphs show a
-// gap instead of zeros.
+// gaugeCollector reads the gauges when it is scraped. When the deployment's can't be read it returns only the process's
+// own, so that graphs show a gap instead of zeros.
 type gaugeCollector struct {
 	read func(context.Context) (Gauges, error)
 
@@ -311,9 +311,7 @@ func (c *gaugeCollector) Collect(metrics chan<- prometheus.Metric) {
 	tell := func(desc *prometheus.Desc, value float64, labels ...string) {
 		metrics <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
 	}
-	for store, up := range g.Up {
-		tell(c.up, oneIf(up), store)
-	}
+	c.tellOwn(tell, &g)
 	if err != nil {
 		return
 	}
@@ -330,18 +328,25 @@ func (c *gaugeCollector) Collect(metrics chan<- prometheus.Metric) {
 	for _, s := range g.Paused {
 		tell(c.paused, 1, string(s.Kind), s.Name)
 	}
-	for channel, n := range g.BreakersOpen {
-		tell(c.breakers, float64(n), channel)
-	}
 	tell(c.memory, g.RedisMemory)
-	tell(c.maxDefer, g.MaxDefer.Seconds())
 	tell(c.evicts, oneIf(g.Evicts))
-	tell(c.policy, 1, g.Policy.Version)
-	tell(c.policyLoaded, float64(g.Policy.LoadedAt.UnixMilli())/1000)
-	tell(c.policyRefused, oneIf(g.Policy.Refused != ""))
 	tell(c.policiesDiffer, oneIf(g.PoliciesDiffer))
 	tell(c.retimed, float64(g.Retime.Done), "done")
 	tell(c.retimed, float64(g.Retime.Left()), "left")
+}
+
+// tellOwn reports what the process knows without asking the stores, and which of them it reaches.
+func (c *gaugeCollector) tellOwn(tell func(*prometheus.Desc, float64, ...string), g *Gauges) {
+	for store, up := range g.Up {
+		tell(c.up, oneIf(up), store)
+	}
+	for channel, n := range g.BreakersOpen {
+		tell(c.breakers, float64(n), channel)
+	}
+	tell(c.maxDefer, g.MaxDefer.Seconds())
+	tell(c.policy, 1, g.Policy.Version)
+	tell(c.policyLoaded, float64(g.Policy.LoadedAt.UnixMilli())/1000)
+	tell(c.policyRefused, oneIf(g.Policy.Refused != ""))
 	for _, of := range g.Secrets {
 		tell(c.secretRefused, oneIf(of.Refused != ""), of.Name)
 		tell(c.secretRenewed, float64(of.RenewedAt.UnixMilli())/1000, of.Name)

@@ -62,12 +62,13 @@ type Reader struct {
 	forecasts forecasting
 }
 
-// Gauges reads the deployment's counts for the metrics, and this process's load.
+// Gauges reads the deployment's counts for the metrics. What this process knows of itself is there although it fails.
 func (r *Reader) Gauges(ctx context.Context) (Gauges, error) {
 	up := make(chan map[string]bool, 1)
 	go func() { up <- r.up(ctx) }()
 	g, err := patience.Ask(ctx, scrapePatience, r.gauges)
-	g.Up = <-up
+	g.Up, g.InFlight, g.Concurrency, g.BreakersOpen = <-up, r.InFlight(), r.Concurrency, r.BreakersOpen()
+	g.MaxDefer, g.Policy, g.Secrets = r.MaxDefer(), r.Policy(), SecretsOf(r.Secrets)
 	return g, err
 }
 
@@ -94,11 +95,7 @@ func (r *Reader) gauges(ctx context.Context) (Gauges, error) {
 	if err != nil {
 		return Gauges{}, err
 	}
-	g := Gauges{
-		Counts: counts, Paused: r.Follower.Paused(), InFlight: r.InFlight(), Concurrency: r.Concurrency,
-		MaxDefer: r.MaxDefer(), BreakersOpen: r.BreakersOpen(), RedisMemory: r.Memory.Ratio(), Policy: r.Policy(),
-		Secrets: SecretsOf(r.Secrets),
-	}
+	g := Gauges{Counts: counts, Paused: r.Follower.Paused(), RedisMemory: r.Memory.Ratio()}
 	if g.Retime, err = retime.Read(ctx, r.Redis); err != nil {
 		return Gauges{}, err
 	}
