@@ -82,10 +82,7 @@ func TestAsynqsToolsWork(t *testing.T) {
 	}
 	pauseThere()
 	d.awaitLogs("msg=\"deliveries are paused\" kind=partition name="+number+" by=\"asynq's tools\"", 1)
-	metrics := d.opsPage(d.apps[0], "/metrics")
-	if !strings.Contains(metrics, `pacer_paused{kind="partition",name="`+number+`"} 1`) {
-		t.Errorf("the metrics do not show it")
-	}
+	d.awaitPage(d.apps[0], "/metrics", `pacer_paused{kind="partition",name="`+number+`"} 1`)
 	if err := inspector.UnpauseQueue(partition); err != nil {
 		t.Fatal(err)
 	}
