@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -86,12 +87,17 @@ func (a *App) openOps(ctx context.Context) error {
 		Host: hosts.New(a.cfg.OpsListen, a.cfg.AllowedHosts).Has, Metrics: a.registry, Log: a.log,
 	})
 	var err error
-	if a.ops, err = listen(ctx, "ops pages", a.cfg.OpsListen,
-		&http.Server{Handler: handler, ReadTimeout: httpapi.ReadTimeout}); err != nil {
+	if a.ops, err = listen(ctx, "ops pages", a.cfg.OpsListen, opsServer(handler)); err != nil {
 		return err
 	}
 	a.defers("ops listener", a.ops.close)
 	return nil
+}
+
+// opsServer makes the HTTP server for the ops pages. It keeps a connection from one scrape to the next, which may be
+// minutes; responses may take for ever, since the dashboard's do.
+func opsServer(handler http.Handler) *http.Server {
+	return &http.Server{Handler: handler, ReadTimeout: httpapi.ReadTimeout, IdleTimeout: 5 * time.Minute}
 }
 
 func (a *App) reader() *ops.Reader {

@@ -62,6 +62,29 @@ func TestListenersArePatient(t *testing.T) {
 	}
 }
 
+// A scraper that comes every two minutes finds its connection open.
+func TestOpsPagesKeepConnections(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		conn := connect(t, opsServer(http.NotFoundHandler()))
+		replies := bufio.NewReader(conn)
+		for range 3 {
+			if _, err := io.WriteString(conn, "GET /metrics HTTP/1.1\r\nHost: pacer\r\n\r\n"); err != nil {
+				t.Fatal(err)
+			}
+			response, err := http.ReadResponse(replies, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.Copy(io.Discard, response.Body); err != nil {
+				t.Fatal(err)
+			}
+			response.Body.Close()
+			<-time.After(2 * time.Minute)
+		}
+	})
+}
+
 // framework makes an API of the framework that the API has, which sets a deadline of its own for a body.
 func framework(handle func(ctx context.Context, body []byte)) http.Handler {
 	mux := http.NewServeMux()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -45,6 +46,10 @@ func TestRedisStandsStillAndAcceptsGoOn(t *testing.T) {
 	if status := d.callOnce(http.MethodGet, "/v1/notifications/single-0", nil, &shown); status != http.StatusOK ||
 		!shown.Partial {
 		t.Errorf("while Redis stands still, a notification is read with %d, partial %t", status, shown.Partial)
+	}
+	page := d.opsPage(d.apps[0], "/metrics")
+	if !strings.Contains(page, "\npacer_in_flight ") || strings.Contains(page, "\npacer_workers ") {
+		t.Errorf("while Redis stands still, the metrics are %s: want this process's gauges, not the deployment's", page)
 	}
 	if got := len(d.receiver.got()); got != 1 {
 		t.Errorf("%d went out while Redis stood still", got-1)
