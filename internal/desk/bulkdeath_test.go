@@ -73,3 +73,47 @@ func surviveEveryDeath(t *testing.T, open func(*testing.T) *deployment) {
 		}
 	}
 }
+
+// Wherever the process dies that runs a job, what the job sent again counts as done, and what had been sent again
+// before the job began as skipped.
+func TestARepeatedBatchTellsWhatItsJobDid(t *testing.T) {
+	t.Parallel()
+	for name, open := range map[string]func(*testing.T) *world{"Redis": onRedis, "Postgres": onPostgres} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for die, reached := 1, true; reached; die++ {
+				t.Run(fmt.Sprint("step ", die), func(t *testing.T) { reached = tellsWhatItsJobDid(t, open(t), die) })
+			}
+		})
+	}
+}
+
+// tellsWhatItsJobDid has a process die at a step of a job, and returns whether there is such a step.
+func tellsWhatItsJobDid(t *testing.T, w *world, die int) bool {
+	t.Helper()
+	const n, before = 3, 2
+	failed := w.fail(n+before, func(i int, n *notification.Notification) { n.UserID = fmt.Sprint("user", i) })
+	d := deploy(t, w.bulk(), w.control)
+	second := d.process("second", 0, false)
+	for _, id := range failed[:before] {
+		if _, err := second.Retry(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	j := d.begin(second, desk.BulkOrder{Action: desk.ActionRetry}, n+before)
+	_, err := d.process("first", die, true).RunJob(t.Context())
+	reached := errors.Is(err, errDead)
+	if !reached && err != nil {
+		t.Fatal(err)
+	}
+	d.later = time.Minute
+	if _, err := second.RunJob(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ended, err := second.Job(t.Context(), j.ID)
+	if err != nil || ended.Status != control.JobDone ||
+		ended.Done != n || ended.Skipped != before || ended.Refused != 0 {
+		t.Errorf("the job is %+v, %v; want %d done and %d skipped", ended, err, n, before)
+	}
+	return reached
+}

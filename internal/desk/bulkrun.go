@@ -182,8 +182,8 @@ func addFault(j *control.Job, fault string) {
 }
 
 // changeBatch changes the batch of a job, and counts what became of it. It may be repeated: a store that could not be
-// reached, or a process that died, leaves the batch as it is. redo says that this may be a repeat: then what had been
-// done before counts as done now. What there was no time for stays in the batch.
+// reached, or a process that died, leaves the batch as it is. redo says that this may be a repeat: then what was done
+// since the job began counts as done. What there was no time for stays in the batch.
 func (m *Many) changeBatch(ctx context.Context, j *control.Job, redo bool) (*control.Job, error) {
 	if len(j.Batch) == 0 {
 		return j, nil
@@ -341,7 +341,7 @@ func (m *Many) changeOne(ctx context.Context, j *control.Job, view *notification
 	switch {
 	case errors.Is(err, notification.ErrNotFound), errors.Is(err, notification.ErrNotWaiting),
 		errors.Is(err, errNoLonger),
-		err == nil && done.known && !redo:
+		err == nil && done.known && !(redo && done.since(j.At)):
 		return errSkipped
 	}
 	return err

@@ -32,11 +32,15 @@ var (
 
 // changed is what an action did to one notification.
 type changed struct {
-	// id is that of the notification that goes on instead; empty when none does.
-	id string
+	// id is that of the notification that goes on instead, and accepted when it was accepted; empty when none does.
+	id       string
+	accepted time.Time
 	// known is true when the action had been done before.
 	known bool
 }
+
+// since reports whether the action was done no earlier than t, as far as is known: what goes on instead tells.
+func (c changed) since(t time.Time) bool { return c.id == "" || !c.accepted.Before(t) }
 
 // Cancel ends a notification that waits.
 func (m *Many) Cancel(ctx context.Context, id string) error {
@@ -225,7 +229,7 @@ func (m *Many) again(ctx context.Context, earlier *notification.View, next notif
 	if refused := results[0].Err; refused != nil {
 		return changed{}, refuse("%s can't be sent again: %v", earlier.ID, refused)
 	}
-	return changed{id: next.ID, known: results[0].Known}, nil
+	return changed{id: next.ID, accepted: results[0].Notification.CreatedAt, known: results[0].Known}, nil
 }
 
 // again makes the notification that goes on in place of another, over a channel. Over its own channel it keeps the
