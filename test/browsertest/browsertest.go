@@ -4,8 +4,11 @@ package browsertest
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -49,9 +52,9 @@ func Open(t *testing.T, width, height int64) *Tab {
 			if err != nil {
 				return
 			}
-			if m.Type != "log" && m.Type != "info" && m.Type != "debug" {
+			if m.Type != "log" && m.Type != "info" && m.Type != "debug" && !storeIsSlow(m) {
 				b.mu.Lock()
-				b.complaints = append(b.complaints, m.String())
+				b.complaints = append(b.complaints, m.String()+" "+m.URL)
 				b.mu.Unlock()
 			}
 		}
@@ -170,17 +173,30 @@ func (b *Tab) Screenshot(name string) {
 	}
 }
 
-// refused is what the console says when a store was too slow for a page, which the page then says and reads again.
-const refused = "error: Failed to load resource: the server responded with a status of 503 (Service Unavailable)"
+// refused is what the console says of a request that a page refused with 503.
+const refused = "Failed to load resource: the server responded with a status of 503 (Service Unavailable)"
 
-// Quiet wants that the console had no warning and no error, but for requests that were refused with 503.
-func (b *Tab) Quiet() {
-	b.Helper()
+// aFile matches the path of a page, or of a file that it is made of. Nothing of these comes from a store.
+var aFile = regexp.MustCompile(`^/([a-z]+\.[a-z]+)?$`)
+
+// storeIsSlow reports whether a message only says that a store was too slow for what a page reads, which the page then
+// says and reads again.
+func storeIsSlow(m chromedp.ConsoleMessage) bool {
+	address, err := url.Parse(m.URL)
+	return err == nil && m.Text == refused && address.Path != "" && !aFile.MatchString(address.Path)
+}
+
+// Complaints are the warnings and errors that the console had so far, but for what was too slow.
+func (b *Tab) Complaints() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, complaint := range b.complaints {
-		if complaint != refused {
-			b.Errorf("the console says %s", complaint)
-		}
+	return slices.Clone(b.complaints)
+}
+
+// Quiet wants that there are no [Tab.Complaints].
+func (b *Tab) Quiet() {
+	b.Helper()
+	for _, complaint := range b.Complaints() {
+		b.Errorf("the console says %s", complaint)
 	}
 }

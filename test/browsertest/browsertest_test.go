@@ -3,7 +3,9 @@ package browsertest_test
 import (
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp/kb"
 
@@ -58,4 +60,30 @@ func TestAwaitWhatIsNotThereYet(t *testing.T) {
 		}
 	}
 	b.Quiet()
+}
+
+// A page complains when a file that it is made of is refused, and not when a store was too slow for what it reads.
+func TestComplaints(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/" {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = w.Write([]byte(`<!doctype html><html lang="en"><title>A page</title><link rel="icon" href="data:,">
+			<script type="module">
+				await fetch("snapshot"); await fetch("lookup/ada.txt")
+				document.body.append(Object.assign(document.createElement("script"), { src: "app.js" }))
+			</script>`))
+	}))
+	t.Cleanup(server.Close)
+	b := browsertest.Open(t, 400, 300)
+	b.Navigate(server.URL)
+	for began := time.Now(); len(b.Complaints()) == 0 && time.Since(began) < 5*time.Minute; {
+		<-time.After(20 * time.Millisecond)
+	}
+	if got := b.Complaints(); len(got) != 1 || !strings.HasSuffix(got[0], server.URL+"/app.js") {
+		t.Errorf("the complaints are %q, want the one about app.js", got)
+	}
 }
