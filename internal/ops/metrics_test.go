@@ -342,11 +342,13 @@ func TestEndsAreNotToldWithoutAPartition(t *testing.T) {
 // While the store is away the graph shows a gap, not zeros. What the process knows of itself is there all the same.
 func TestGaugesThatCannotBeReadAreLeftOut(t *testing.T) {
 	t.Parallel()
+	known := waiting
+	known.Secrets = []ops.Secret{{Name: "webhook"}}
 	registry, metrics := newRegistry(t, func(ctx context.Context) (ops.Gauges, error) {
 		if _, bounded := ctx.Deadline(); !bounded {
 			t.Error("a scrape may take for ever")
 		}
-		return waiting, errors.New("redis is away")
+		return known, errors.New("redis is away")
 	})
 	metrics.Pulled(1)
 	families, err := registry.Gather()
@@ -367,6 +369,7 @@ func TestGaugesThatCannotBeReadAreLeftOut(t *testing.T) {
 	for _, name := range []string{
 		"pacer_pulls_total", "pacer_store_up", "pacer_in_flight", "pacer_concurrency", "pacer_breakers_open",
 		"pacer_max_defer_seconds", "pacer_policy_info", "pacer_policy_loaded_timestamp_seconds", "pacer_policy_refused",
+		"pacer_secret_refused", "pacer_secret_renewed_timestamp_seconds",
 	} {
 		if !slices.Contains(names, name) {
 			t.Errorf("%s is missing: %v", name, names)
