@@ -78,14 +78,14 @@ test-busy: ## run make test RUNS=20 times in a fresh clone while every core is k
 
 .PHONY: accept
 accept: check-servers ## run the long end-to-end scenarios against built programs, those of many rows, and the night cases
-	go test -count=1 -timeout 30m -v -tags accept ./test/e2e ./test/night
+	go test -p 1 -count=1 -timeout 30m -v -tags accept ./test/e2e ./test/night
 	go test -count=1 -timeout 30m -v -tags accept -run 'TestListOfAMillion|TestDashboardOfALargeCrowd' \
 		./internal/store/postgres ./internal/app
 	CHATROOM_DAYS=10 go test -count=1 -timeout 30m -v -run TestChatRoomAtNight ./internal/agenda
 
 .PHONY: accept-full
 accept-full: check-servers ## the same, with ten days of the chat room instead of one (25 minutes more)
-	ACCEPT_DAYS=10 go test -count=1 -timeout 60m -v -tags accept ./test/e2e ./test/night
+	ACCEPT_DAYS=10 go test -p 1 -count=1 -timeout 60m -v -tags accept ./test/e2e ./test/night
 
 .PHONY: faults
 faults: check-servers ## meet every fault there is under load, in 25 minutes (FAULTS=short: a tenth of the load; FAULTS_ONLY=REGEXP)
