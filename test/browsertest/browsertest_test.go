@@ -80,7 +80,7 @@ func TestComplaints(t *testing.T) {
 	t.Cleanup(server.Close)
 	b := browsertest.Open(t, 400, 300)
 	b.Navigate(server.URL)
-	for began := time.Now(); len(b.Complaints()) == 0 && time.Since(began) < 5*time.Minute; {
+	for began := time.Now(); len(b.Complaints()) == 0 && time.Since(began) < browsertest.Patience; {
 		<-time.After(20 * time.Millisecond)
 	}
 	if got := b.Complaints(); len(got) != 1 || !strings.HasSuffix(got[0], server.URL+"/app.js") {

@@ -1,0 +1,4 @@
+package browsertest
+
+// Patience bounds the waits of this package's tests, too.
+const Patience = patience
