@@ -101,16 +101,17 @@ func channelOf(e agenda.Entry) notification.Channel {
 	return notification.Channel(strings.TrimSuffix(strings.TrimPrefix(e.Payload, `{"c":"`), `"}`))
 }
 
-// promises asks when entries go.
-func (w *world) promises(entries []agenda.Entry, accepted bool) []notification.Promise {
+// promises asks when entries go, of which the first have been accepted: just now, those that are not in their backlogs.
+func (w *world) promises(entries []agenda.Entry, accepted int) []notification.Promise {
 	w.t.Helper()
 	var requests []notification.PromiseRequest
-	for _, e := range entries {
+	for i, e := range entries {
 		n := &notification.Notification{
 			ID: e.ID, UserID: e.UserID, Category: e.Category, Priority: e.Priority, SendAt: e.SendAt,
-			ExpiresAt: e.ExpiresAt, CreatedAt: w.now, Channel: channelOf(e), CollapseKey: e.CollapseKey,
+			ExpiresAt: e.ExpiresAt, Channel: channelOf(e), CollapseKey: e.CollapseKey,
+			CreatedAt: w.now.Add(time.Millisecond + time.Duration(i)*time.Microsecond),
 		}
-		requests = append(requests, notification.PromiseRequest{Accepted: accepted, Notification: n})
+		requests = append(requests, notification.PromiseRequest{Accepted: i < accepted, Notification: n})
 	}
 	promises, err := w.store.Promises(w.test.Context(), requests,
 		func(*notification.Notification) bool { return false })
@@ -211,12 +212,12 @@ func TestWhatIsToldIsWhatHappens(t *testing.T) {
 				entries[i].ID, entries[i].UserID = "asked"+strconv.Itoa(i), "ada"
 				entries[i].CollapseKey = collapseKey(r, collapses)
 			}
-			looked := w.promises(entries, false)
+			looked := w.promises(entries, r.IntN(2)*r.IntN(len(entries)+1)) // some are on their way
 			for _, e := range entries {
 				w.accept(e)
 			}
 			told := map[string]*agenda.State{}
-			for i, p := range w.promises(entries, true) {
+			for i, p := range w.promises(entries, len(entries)) {
 				s := w.state(entries[i].ID)
 				if s.Status == notification.StatusReplaced { // by one of the others
 					continue

@@ -1,7 +1,9 @@
 package app_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -10,11 +12,13 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/ops"
 	"github.com/pacer-notify/pacer/internal/throttle"
 	"github.com/pacer-notify/pacer/test/apitest"
+	"github.com/pacer-notify/pacer/test/postgrestest"
 )
 
 const promisePolicy = `
@@ -171,6 +175,76 @@ func TestNoPromiseWithoutRedis(t *testing.T) {
 		t.Errorf("promised %+v", p)
 	}
 	d.verify([]string{"n1"})
+}
+
+// A promise counts what was accepted before and has yet to reach Redis, such as what a producer's transaction wrote.
+func TestPromiseCountsWhatIsOnItsWay(t *testing.T) {
+	t.Parallel()
+	d := newDeployment(t, onPostgres, promisePolicy, 1)
+	d.awaitPromises()
+	since := time.Now()
+	release := d.keepInOutbox("ada", 2)
+	n := item{"user_id": "ada", "channel": "log", "max_wait": "1s"}
+	check := func(when string) {
+		t.Helper()
+		if p := d.promise(n, http.StatusUnprocessableEntity); p.Type != "too-late" || p.Reason != "limit 2/1h" ||
+			p.DeliverAt.Before(since.Add(time.Hour)) {
+			t.Errorf("behind two %s: %+v", when, p)
+		}
+	}
+	check("on their way")
+	if p := d.promise(item{"user_id": "eve", "channel": "log"}, http.StatusAccepted); p.Decision != "now" {
+		t.Errorf("of another user: %+v", p)
+	}
+	release()
+	check("that may be there")
+}
+
+// keepInOutbox has a producer's transaction accept n notifications of a user, and keeps the relay from placing them.
+func (d *fleet) keepInOutbox(userID string, n int) (release func()) {
+	d.t.Helper()
+	begin := func() pgx.Tx {
+		tx, err := postgrestest.Connect(d.t, d.databaseURL).Begin(d.t.Context())
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		return tx
+	}
+	accepting, locking := begin(), begin()
+	if _, err := accepting.Exec(d.t.Context(), `SELECT pacer.enqueue(jsonb_build_object('user_id', $1::text, 'channel', 'log'))
+		FROM generate_series(1, $2)`, userID, n); err != nil {
+		d.t.Fatal(err)
+	}
+	locked := make(chan error, 1)
+	go func() { // the lock waits for the producer, and the relay for the lock
+		_, err := locking.Exec(d.t.Context(), "LOCK TABLE pacer.outbox IN EXCLUSIVE MODE")
+		locked <- err
+	}()
+	d.awaitWaiting("pacer.outbox")
+	if err := errors.Join(accepting.Commit(d.t.Context()), <-locked); err != nil {
+		d.t.Fatal(err)
+	}
+	return func() { _ = locking.Rollback(context.WithoutCancel(d.t.Context())) }
+}
+
+// awaitWaiting waits until somebody waits for the exclusive lock of a table.
+func (d *fleet) awaitWaiting(table string) {
+	d.t.Helper()
+	conn := postgrestest.Connect(d.t, d.databaseURL)
+	for deadline := time.Now().Add(patience); ; <-time.After(20 * time.Millisecond) {
+		var waits bool
+		err := conn.QueryRow(d.t.Context(), `SELECT EXISTS (SELECT FROM pg_locks
+			WHERE NOT granted AND mode = 'ExclusiveLock' AND relation = $1::regclass)`, table).Scan(&waits)
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		if waits {
+			return
+		}
+		if time.Now().After(deadline) {
+			d.t.Fatalf("nobody waits for the lock of %s", table)
+		}
+	}
 }
 
 // awaitPromises waits until the partitions are built: before, nobody can promise.

@@ -2,6 +2,7 @@ package deployment
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -22,7 +23,11 @@ func (d *Deployment) Promises(ctx context.Context, requests []notification.Promi
 		if err != nil {
 			return nil, err
 		}
-		return d.Agendas.Promises(ctx, requests, func(n *notification.Notification) bool {
+		earlier, err := d.onTheWay(ctx, requests)
+		if err != nil {
+			return nil, err
+		}
+		promises, err := d.Agendas.Promises(ctx, append(earlier, requests...), func(n *notification.Notification) bool {
 			partition := strconv.Itoa(d.Agendas.PartitionOf(n.UserID))
 			return slices.ContainsFunc(pauses, func(p control.Pause) bool {
 				return p.Subject == control.Subject{Kind: control.Category, Name: n.Category} ||
@@ -30,5 +35,33 @@ func (d *Deployment) Promises(ctx context.Context, requests []notification.Promi
 					p.Subject == control.Subject{Kind: control.Partition, Name: partition}
 			})
 		})
+		if err != nil {
+			return nil, err
+		}
+		return promises[len(earlier):], nil
 	})
+}
+
+// onTheWay returns the notifications of the same users that Postgres has accepted and Redis may not know: they take
+// slots, too. Whoever asks Redis afterwards misses none that reaches it meanwhile.
+func (d *Deployment) onTheWay(ctx context.Context, requests []notification.PromiseRequest,
+) ([]notification.PromiseRequest, error) {
+	if d.Postgres == nil {
+		return nil, nil
+	}
+	users, asked := map[string]bool{}, map[string]bool{}
+	for _, q := range requests {
+		users[q.UserID], asked[q.ID] = true, true
+	}
+	found, err := d.Postgres.OnTheWay(ctx, slices.Collect(maps.Keys(users)))
+	if err != nil {
+		return nil, err
+	}
+	var earlier []notification.PromiseRequest
+	for _, n := range found {
+		if !asked[n.ID] && d.Rules.CheckCategory(n.Category) == nil { // else the relay refuses it
+			earlier = append(earlier, notification.PromiseRequest{Notification: n, Accepted: true})
+		}
+	}
+	return earlier, nil
 }

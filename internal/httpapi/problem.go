@@ -126,7 +126,7 @@ func (a *api) away(ctx context.Context, what string, err error) error {
 	}
 	if errors.Is(err, intake.ErrNoPromise) {
 		a.cfg.Log.WarnContext(ctx, "could not promise when notifications would go; refused the request", "while", what, "error", err)
-		return huma.ErrorWithHeaders(problem(http.StatusServiceUnavailable, "no promise can be made now, because Redis does not respond or is being rebuilt; nothing was accepted: try again, or send it without promise and max_wait"),
+		return huma.ErrorWithHeaders(problem(http.StatusServiceUnavailable, "no promise can be made now, because Redis does not respond, is being rebuilt or has yet to catch up; nothing was accepted: try again, or send it without promise and max_wait"),
 			http.Header{"Retry-After": {strconv.Itoa(retryAfter)}})
 	}
 	a.cfg.Log.ErrorContext(ctx, "could not reach the store", "while", what, "error", err)

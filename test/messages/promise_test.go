@@ -26,13 +26,17 @@ func (d *fleet) behindTen(user, path, body string) func(*testing.T) string {
 	}
 	return func(t *testing.T) string {
 		t.Helper()
-		d.call(http.MethodPost, "/v1/notifications/bulk", "application/x-ndjson", of(strings.Repeat(oneLine, 10)))(t)
+		ten := of(strings.Repeat(oneLine, 10))
+		said := d.call(http.MethodPost, "/v1/notifications/bulk", "application/x-ndjson", ten)(t)
+		if !strings.HasPrefix(said, `{"accepted":10,`) {
+			t.Fatalf("ten that go before it: %s", said)
+		}
 		mediaType := "application/json"
 		if strings.Contains(path, "bulk") {
 			mediaType = "application/x-ndjson"
 		}
 		for deadline := time.Now().Add(time.Minute); ; <-time.After(100 * time.Millisecond) {
-			said := d.call(http.MethodPost, path, mediaType, of(body))(t)
+			said = d.call(http.MethodPost, path, mediaType, of(body))(t)
 			if !strings.HasPrefix(said, cannotTell) || time.Now().After(deadline) {
 				return said
 			}
@@ -118,8 +122,8 @@ func promiseRows(d *fleet) []row {
 		},
 		{
 			name: "Redis away", provoke: promiseWithoutRedis,
-			want: cannotTell + ", because Redis does not respond or is being rebuilt; nothing was " +
-				"accepted: try again, or send it without promise and max_wait",
+			want: cannotTell + ", because Redis does not respond, is being rebuilt or has yet to catch up; " +
+				"nothing was accepted: try again, or send it without promise and max_wait",
 		},
 		{
 			name:    "too late, by enqueue",
