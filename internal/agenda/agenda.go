@@ -96,8 +96,6 @@ type Config struct {
 	// Apart is for a process without metrics, such as a producer: a process that sweeps counts what it accepts. When
 	// another store keeps the notifications, that store counts them.
 	Apart bool
-	// Horizon is how close a slot must be to be granted ahead, for its own moment. Defaults to 40 ms.
-	Horizon time.Duration
 	// Lease is how long a delivery may take before the notification may be granted again. Defaults to 15 s.
 	Lease time.Duration
 	// Retention is how long an ended notification stays known. Defaults to 24 h.
@@ -121,7 +119,6 @@ func (c Config) withDefaults() Config {
 	if c.Full == nil {
 		c.Full = func() bool { return false }
 	}
-	c.Horizon = cmp.Or(c.Horizon, 40*time.Millisecond)
 	c.Lease = cmp.Or(c.Lease, 15*time.Second)
 	c.Retention = cmp.Or(c.Retention, 24*time.Hour)
 	c.Hold = cmp.Or(c.Hold, 1500*time.Millisecond)
@@ -155,8 +152,8 @@ func (c Config) Validate() error {
 	if c.Settings == nil {
 		faults = append(faults, errors.New("settings of the categories are missing"))
 	}
-	if c.Horizon >= c.Lease {
-		faults = append(faults, fmt.Errorf("the lease (%s) must be longer than the horizon (%s)", c.Lease, c.Horizon))
+	if c.Lease <= throttle.Horizon {
+		faults = append(faults, fmt.Errorf("the lease (%s) must be longer than the horizon (%s)", c.Lease, throttle.Horizon))
 	}
 	if c.Hold < time.Second+queue.Lead {
 		faults = append(faults,
@@ -197,7 +194,7 @@ func New(client redis.UniversalClient, cfg Config) (*Agendas, error) {
 	s := &Agendas{
 		client: client, cfg: cfg, oneServer: queue.Tells(cfg.Direct),
 		rounds: make([]sync.RWMutex, cfg.Partitions), looking: make([]atomic.Bool, cfg.Partitions),
-		lease: micros(cfg.Lease), horizon: micros(cfg.Horizon),
+		lease: micros(cfg.Lease), horizon: micros(throttle.Horizon),
 		retention: strconv.FormatInt(cfg.Retention.Milliseconds(), 10),
 	}
 	for partition := range cfg.Partitions {

@@ -106,12 +106,12 @@ func (l *admissionLog) refund(token string) bool {
 	return true
 }
 
-// pullBack moves what is later than a moment to now. It returns false when nothing is.
-func (l *admissionLog) pullBack(far, now Micros) bool {
+// pullBack moves what is later than a moment to an earlier one. It returns false when nothing is.
+func (l *admissionLog) pullBack(far, at Micros) bool {
 	from := sort.Search(len(l.times), func(i int) bool { return l.times[i] > far })
 	tokens := slices.Clone(l.tokens[from:])
 	for _, token := range tokens {
-		l.insert(now, token)
+		l.insert(at, token)
 	}
 	return len(tokens) > 0
 }

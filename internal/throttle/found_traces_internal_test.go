@@ -93,7 +93,26 @@ func foundTraces() map[string]trace {
 				{act: ask, at: 2_017_166, plan: 1},
 			}),
 		},
+		"the clock is set back before a slot that was granted ahead": {
+			plans: []Plan{{Rules: []Rule{limit(1, 306)}}},
+			steps: setBackFrom(2, stepsOf([]step{
+				{act: ask},
+				{act: ahead, at: 300_000}, // granted for 306,000
+				{act: ahead, at: 300_000},
+				{act: ahead, at: 600_000}, // before 612,000
+				{act: ask, at: 700_000},
+			})),
+			setBack: true,
+		},
 	}
+}
+
+// setBackFrom has the limiter's clock set back by an hour before a step.
+func setBackFrom(first int, steps []step) []step {
+	for i := range steps[first:] {
+		steps[first+i].at -= 3_600_000_000
+	}
+	return steps
 }
 
 // stepsOf completes steps whose moments count from the epoch of the traces.

@@ -9,6 +9,10 @@ import (
 // set back.
 const farAhead = Micros(10 * time.Second / time.Microsecond)
 
+// Horizon is how far ahead of the limiter's clock a slot may be granted, for its own moment. When the clock is set
+// back, earlier admissions count as that far ahead.
+const Horizon = 40 * time.Millisecond
+
 // cell is the state of one key of [Memory], the counterpart of one key in Redis: the log of a rolling plan or of a cap,
 // or the counters of another plan.
 type cell struct {
@@ -175,26 +179,26 @@ func (c *cell) refundCounters(plan Plan, at Micros, token string) bool {
 	return found
 }
 
-// repair moves to now what is too far ahead.
+// repair moves what is too far ahead to the furthest slot that may be granted now.
 func (c *cell) repair(now Micros, per time.Duration) {
 	if c == nil {
 		return
 	}
-	far := now + farAhead
-	changed := c.pullBack(far, now)
+	far, latest := now+farAhead, now.Add(Horizon)
+	changed := c.pullBack(far, latest)
 	if c.gapKnown && c.gap > far {
-		c.gap, changed = now, true
+		c.gap, changed = latest, true
 	}
 	if c.before > far {
-		c.before, changed = now, true
+		c.before, changed = latest, true
 	}
 	for i := range c.limits {
 		per = max(per, c.limits[i].limit.Per)
 		if c.limits[i].counter.from > far {
-			c.limits[i].counter.from, changed = now, true
+			c.limits[i].counter.from, changed = latest, true
 		}
 		if c.limits[i].counter.since > far {
-			c.limits[i].counter.since, changed = now, true
+			c.limits[i].counter.since, changed = latest, true
 		}
 	}
 	if changed {

@@ -1,12 +1,12 @@
--- repair moves to now what was written before the clock was set back, as if it had just happened. So the limits hold,
--- and nobody waits longer than a window.
+-- repair moves what was written before the clock was set back to the furthest slot that may be granted now: 40 ms ahead,
+-- see Horizon in Go. So the limits hold, and nobody waits longer than a window and that.
 local function repair(plan, now)
-  local far = now + FAR_AHEAD
+  local far, latest = now + FAR_AHEAD, now + 40000
 
   local function repair_log(key, log)
     local tokens = redis.call('ZRANGEBYSCORE', key, '(' .. digits(far), '+inf')
     if #tokens == 0 then return end
-    for _, token in ipairs(tokens) do redis.call('ZADD', key, digits(now), token) end
+    for _, token in ipairs(tokens) do redis.call('ZADD', key, digits(latest), token) end
     local _, per = depth_of(key)
     redis.call('PEXPIRE', key, digits(math.ceil((FAR_AHEAD + math.max(per, log.per)) / 1000)))
     log.newest, log.nth = nil, nil
@@ -17,24 +17,24 @@ local function repair(plan, now)
     local fields, per = {}, plan.state_log.per
     local function set(name)
       fields[#fields + 1] = name
-      fields[#fields + 1] = digits(now)
+      fields[#fields + 1] = digits(latest)
     end
     if c.gap and c.gap > far then
-      c.gap = now
+      c.gap = latest
       set('g')
     end
     if c.before > far then
-      c.before = now
+      c.before = latest
       set('p')
     end
     for _, rule in ipairs(c.limits) do
       per = math.max(per, rule.per)
       if c[rule].from and c[rule].from > far then
-        c[rule].from = now
+        c[rule].from = latest
         if c[rule].since then set('s' .. rule.window) end
       end
       if c[rule].since and c[rule].since > far then
-        c[rule].since = now
+        c[rule].since = latest
         set('x' .. rule.window)
       end
     end
