@@ -51,7 +51,7 @@ func (p *Policy) close(s *agenda.Settings, userID, category string, wish *prefer
 	if !cached.holds(category) {
 		return
 	}
-	if plan, exemptFrom, quiet := p.closed(s.Plan, userID, wish, until); quiet {
+	if plan, exemptFrom, quiet := p.closed(s.Plan, c.Quiet, userID, wish, until); quiet {
 		s.Plan, s.ExemptFrom, s.Drops, s.Zone = plan, exemptFrom, c.Quiet == policy.Drop, p.zoneOf(wish)
 		s.Basis.Zone = s.Zone.String()
 	}
@@ -67,25 +67,29 @@ func (p *Policy) Passive(n *notification.Notification, at time.Time) bool {
 		return false
 	}
 	wish, until := p.Own.Of(n.UserID)
-	plan, exemptFrom, quiet := p.closed(throttle.Plan{}, n.UserID, wish, until)
+	plan, exemptFrom, quiet := p.closed(throttle.Plan{}, c.Quiet, n.UserID, wish, until)
 	if !quiet || n.Priority.AtLeast(exemptFrom) {
 		return false
 	}
 	moment := throttle.MicrosOf(at)
-	return plan.For(n.UserID).Closed.Open(moment) > moment
+	return plan.Closed.Open(moment) > moment
 }
 
 // closed gives a plan that is closed in a user's quiet hours, and the least urgent priority for which it is not; false
-// when the user has none.
-func (p *Policy) closed(plan throttle.Plan, userID string, wish *preferences.Wish, until throttle.Micros) (
-	_ throttle.Plan, exemptFrom notification.Priority, quiet bool,
-) {
+// when the user has none. Only what is held has a spread: it keeps those apart who begin again, and what is dropped or
+// goes passively does not wait for the end.
+func (p *Policy) closed(plan throttle.Plan, then policy.Then, userID string, wish *preferences.Wish,
+	until throttle.Micros,
+) (_ throttle.Plan, exemptFrom notification.Priority, quiet bool) {
 	cached, now := p.cached.Load(), p.now()
 	snoozes := snoozes(until, now)
 	if cached.policy.QuietHours == nil && wish.Hours == nil && !snoozes {
 		return plan, 0, false
 	}
 	plan.Closed, plan.Spread = cached.hours.of(cached.policy, wish, p.zoneOf(wish), now)
+	if then != policy.Hold {
+		plan.Spread = 0
+	}
 	if snoozes {
 		// A user who wants quiet until a moment means that moment: nothing is spread after it, unless a closed
 		// interval goes on there, which ends as it always does. The beginning does not matter, since it has

@@ -36,6 +36,9 @@ func (p *Policy) HoursAt(userID, category, zone string, at throttle.Micros) Past
 	}
 	past := Past{Until: until, ExemptFrom: cached.exemptFrom()}
 	past.Closed, past.Spread = cached.past.of(cached.policy, wish, p.zoneNamed(zone, wish), at.Time())
+	if cached.category(category).Quiet != policy.Hold {
+		past.Spread = 0
+	}
 	return past
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
 // quietNow is a policy whose quiet hours have begun an hour ago in Kathmandu, with a category for each thing that may
@@ -62,6 +63,42 @@ func TestQuietHoursOfEachCategory(t *testing.T) {
 				t.Error("passive although it is exempt")
 			}
 		})
+	}
+}
+
+// The spread keeps those apart who begin again. What is dropped or goes passively does not wait: for it, quiet hours are
+// over when the window opens.
+func TestTheSpreadIsForWhatIsHeld(t *testing.T) {
+	t.Parallel()
+	p, now := fixed(t, quietNow(t)), time.Now()
+	window := p.Current().Windows["night"]
+	night, _ := window.Next(throttle.MicrosOf(now), p.ZoneOf("ada"))
+	over := night[0].Until
+	spread := 0
+	for i := range 20 {
+		user := fmt.Sprintf("user%d", i)
+		opens := func(category string) throttle.Micros {
+			return p.Settings(user, category).Plan.For(user).Closed.Open(throttle.MicrosOf(now))
+		}
+		if opens("default") > over {
+			spread++
+		}
+		if opens("offers") != over {
+			t.Errorf("what is dropped for %s is dropped until %s, want %s", user, opens("offers").Time(), over.Time())
+		}
+		n := &notification.Notification{UserID: user, Category: "news", Priority: notification.PriorityNormal}
+		if !p.Passive(n, over.Time().Add(-time.Second)) || p.Passive(n, over.Time()) {
+			t.Errorf("for %s what is passive is not so until %s", user, over.Time())
+		}
+		for _, category := range []string{"default", "offers"} {
+			past := p.HoursAt(user, category, "", throttle.MicrosOf(now))
+			if want := category == "default"; past.Spread > 0 != want {
+				t.Errorf("in the past, the spread of %s is %s", category, past.Spread)
+			}
+		}
+	}
+	if spread < 15 {
+		t.Errorf("%d of 20 users begin again later than the others", spread)
 	}
 }
 
