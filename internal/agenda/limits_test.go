@@ -57,6 +57,46 @@ func TestRefundedBypassLeavesTheWindowFull(t *testing.T) {
 	}
 }
 
+// An id may be used again once its notification is no longer kept. What was sent under it counts on, and a refund takes
+// back what was sent last.
+func TestAnIDThatComesAgainFillsTheWindow(t *testing.T) {
+	t.Parallel()
+	w := setup(t, agenda.Settings{MaxDefer: 30 * 24 * time.Hour, Plan: throttle.Plan{Rules: []throttle.Rule{
+		{Max: 3, Per: 7 * 24 * time.Hour}, {Max: 4, Per: 7 * 24 * time.Hour, Kind: throttle.KindCap},
+	}}})
+	again := func() int {
+		w.advance(25 * time.Hour)
+		forgotten := agenda.PartitionPrefix(w.store.PartitionOf("ada")) + "n:digest"
+		if err := w.client.Del(t.Context(), forgotten).Err(); err != nil { // as after the retention
+			t.Fatal(err)
+		}
+		return w.running(1, agenda.Entry{ID: "digest"})
+	}
+	for day := range 3 {
+		if again() != 1 {
+			t.Fatalf("on day %d it waits", day)
+		}
+		if day == 1 { // has no effect, and goes once more
+			w.settle(dispatch.Outcome{Disposition: dispatch.Retry, Reason: "no connection", Refund: true})
+			w.advance(time.Hour)
+			w.serve()
+		}
+		if len(w.grants) != 1 {
+			t.Fatalf("on day %d are in flight: %d", day, len(w.grants))
+		}
+		w.settle(dispatch.Outcome{Disposition: dispatch.Delivered})
+	}
+	if again() != 0 {
+		t.Fatal("one more than the limit goes")
+	}
+	if len(w.playUntil(start.Add((24+7*24)*time.Hour))) != 0 {
+		t.Error("one more goes before the window of the first has passed")
+	}
+	if granted := w.drain(); len(granted) != 1 {
+		t.Errorf("%d go in the end", len(granted))
+	}
+}
+
 // A limit that was lowered and raised again finds everything that was admitted meanwhile.
 func TestLoweredAndRaisedLimitForgetsNothing(t *testing.T) {
 	t.Parallel()

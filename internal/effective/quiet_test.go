@@ -66,8 +66,8 @@ func TestQuietHoursOfEachCategory(t *testing.T) {
 	}
 }
 
-// The spread keeps those apart who begin again. What is dropped or goes passively does not wait: for it, quiet hours are
-// over when the window opens.
+// The spread keeps those apart who begin again. What is dropped or goes passively does not wait: for it, quiet hours
+// are over when the window opens.
 func TestTheSpreadIsForWhatIsHeld(t *testing.T) {
 	t.Parallel()
 	p, now := fixed(t, quietNow(t)), time.Now()

@@ -3,6 +3,7 @@ package throttle
 import (
 	"slices"
 	"sort"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -42,6 +43,10 @@ func (l *admissionLog) charge(most int, per time.Duration, now, at Micros, token
 		l.most, l.longest = 0, 0
 	}
 	l.most, l.longest = max(l.most, most), max(l.longest, per)
+	if earlier, found := l.at[token]; found && earlier != at {
+		// It is that of an earlier notification with the same id, and counts on under another name.
+		l.insert(earlier, token+"/"+strconv.FormatInt(int64(earlier), 10))
+	}
 	l.insert(at, token)
 	if len(l.times) <= l.most {
 		return

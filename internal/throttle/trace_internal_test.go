@@ -175,6 +175,9 @@ func TestTracesFindFaults(t *testing.T) {
 		"a refund forgets what was cut off": {
 			old: "redis.call('ZADD', key, cut, '/-' .. token)", replacement: "",
 		},
+		"an id that comes again loses its earlier admission": {
+			old: "digits(earlier), token .. '/' .. digits(earlier), digits(at), token)", replacement: "digits(at), token)",
+		},
 		"logs grow without end": {
 			old: "if excess <= 0 then return end", replacement: "if excess <= 0 or excess > 0 then return end",
 		},
@@ -296,8 +299,8 @@ func (tr trace) String() string {
 			p.Closed, p.Head)
 	}
 	for i, s := range tr.steps {
-		fmt.Fprintf(&text, "%3d %s at %d plan %d of %d\n", i, [...]string{"ask", "ahead", "bypass", "refund"}[s.act],
-			s.at-epochOfTraces, s.plan, s.of)
+		name := [...]string{"ask", "ahead", "bypass", "refund"}[s.act]
+		fmt.Fprintf(&text, "%3d %s at %d plan %d of %d, %s\n", i, name, s.at-epochOfTraces, s.plan, s.of, s.token)
 	}
 	return text.String()
 }

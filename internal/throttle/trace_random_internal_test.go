@@ -170,36 +170,58 @@ func randomTrace(r *rand.Rand) trace {
 		return tr
 	}
 	tr.setBack = r.IntN(4) == 0
-	now, ahead, plan := epochOfTraces, Micros(0), 0
+	now, shift, plan := epochOfTraces, Micros(0), 0
 	refunded := map[int]bool{}
 	for i := range 2 + r.IntN(30) {
-		s := step{act: act(max(0, r.IntN(5)-1)), of: -1, token: "t" + strconv.Itoa(i)}
+		s := step{act: act(max(0, r.IntN(5)-1)), of: -1, token: tokenOf(i)}
 		if now += Micros(r.IntN(400_000)); rounded {
 			now -= now % 100_000
 		}
 		if tr.setBack && r.IntN(15) == 0 {
-			ahead -= Micros([]int{2_000_000, 20_000_000, 3_600_000_000}[r.IntN(3)])
+			shift -= Micros([]int{2_000_000, 20_000_000, 3_600_000_000}[r.IntN(3)])
 		}
 		if i > 0 && r.IntN(5) == 0 {
 			plan = r.IntN(len(tr.plans))
 		}
+		s.plan = plan
 		if s.act == refund {
 			if s.of = r.IntN(i + 1); s.of == i || refunded[s.of] { // nobody takes one back twice
 				s.act = bypass
+			} else if tr.steps[s.of].token != tokenOf(s.of) {
+				s.plan = tr.steps[s.of].plan // a log that did not count this life may count the one before
 			}
 			refunded[s.of] = true
 		}
-		s.plan, s.real, s.at = plan, now, now+ahead
+		if of := r.IntN(i + 1); of < i && (s.act == ahead || s.act == bypass) && r.IntN(4) == 0 {
+			s.token = tr.again(s.token, tr.steps[of].token, now, refunded)
+		}
+		s.real, s.at = now, now+shift
 		tr.steps = append(tr.steps, s)
 	}
 	return tr
+}
+
+// tokenOf is the token of a step's own.
+func tokenOf(step int) string { return "t" + strconv.Itoa(step) }
+
+// again returns the token of an earlier step, for another life of the same id; or the step's own while the life before
+// may not have ended. What was admitted in the lives before is not taken back any more.
+func (tr *trace) again(own, token string, now Micros, refunded map[int]bool) string {
+	sameID := func(s step) bool { return s.token == token }
+	if slices.ContainsFunc(tr.steps, func(s step) bool { return sameID(s) && s.real+horizon >= now }) {
+		return own
+	}
+	for i, s := range tr.steps {
+		refunded[i] = refunded[i] || sameID(s)
+	}
+	return token
 }
 
 // flood has more bypasses than a log has room for, of which most are taken back, and then asks.
 func (tr *trace) flood() {
 	const bypasses, refunds, asks = logRoom + 26, logRoom + 11, 25
 	for i := range bypasses + refunds + asks {
-		s := step{act: bypass, of: -1, token: "t" + strconv.Itoa(i), at: epochOfTraces + Micros(i)*4_000}
+		s := step{act: bypass, of: -1, token: tokenOf(i), at: epochOfTraces + Micros(i)*4_000}
 		switch {
 		case i >= bypasses+refunds:
 			s.act = ask

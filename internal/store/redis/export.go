@@ -292,12 +292,16 @@ func logOf(key string) (of transfer.Admission) {
 }
 
 // admissionIn reads an admission in a log from its token: the notification's id, or its arrival in earlier versions,
-// and the generation.
+// and the generation. Where a later notification had the same id, the whole token stands for the notification.
 func admissionIn(log transfer.Admission, token string, at int64) transfer.Admission {
 	a := log
 	a.At = at
 	cut := strings.LastIndex(token, "#")
 	if cut < 0 {
+		return a
+	}
+	if strings.Contains(token[cut:], "/") {
+		a.ID = token
 		return a
 	}
 	a.Generation, _ = strconv.Atoi(token[cut+1:]) // a window's own token has none

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/dispatch"
@@ -149,5 +150,38 @@ func TestExportTellsSinceWhenARetryWaits(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("their back-offs ended at (-want +got):\n%s", diff)
+	}
+}
+
+// Where an id was used again, each of its admissions is handed over as one of its own.
+func TestExportTellsAdmissionsOfOneIDApart(t *testing.T) {
+	t.Parallel()
+	client := redistest.Client(t)
+	agendas, err := agenda.New(client, agenda.Config{Partitions: 1, Settings: storetest.Settings})
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := agenda.PartitionPrefix(0) + "l:chat:ada"
+	if err := client.ZAdd(t.Context(), log, goredis.Z{Score: -2, Member: "/n"}, goredis.Z{Score: -1000, Member: "/t"},
+		goredis.Z{Score: 5000, Member: "digest#1/5000"}, goredis.Z{Score: 6000, Member: "digest#1"}).Err(); err != nil {
+		t.Fatal(err)
+	}
+	var got []transfer.Admission
+	if err := redis.New(client, agendas).Export(t.Context(), func(b *transfer.Batch) error {
+		for _, a := range b.Admissions {
+			if a.At > 0 {
+				got = append(got, a)
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	want := []transfer.Admission{
+		{UserID: "ada", Category: "chat", ID: "digest#1/5000", At: 5000},
+		{UserID: "ada", Category: "chat", ID: "digest", Generation: 1, At: 6000},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the admissions (-want +got):\n%s", diff)
 	}
 }

@@ -1,7 +1,8 @@
 -- The log of a rolling plan, or of a user's cap: a sorted set of admissions. This file is put before every script that
 -- decides or charges an admission.
 --
---   member = token of the admission, score = its moment in µs, which is positive
+--   member = token of the admission, score = its moment in µs, which is positive. Where a later admission has the same
+--            token, "/" and the moment follow it.
 --   /n     minus the largest max, and
 --   /t     minus the longest per in µs, of all rules that the log was ever charged under
 --   /      the moment of the newest admission that was cut off, see charge_log
@@ -57,32 +58,43 @@ local function cut_off(key, most)
   redis.call('ZADD', key, newest, '/')
 end
 
--- charge_log adds an admission to a log. `log` holds the largest max and the longest per of the plan, and what is known
--- of the log: the `newest` moment in it, and the `nth` newest for the largest max (nil: not known; false: there is
--- none).
-local function charge_log(key, log, now, at, token)
-  local newest = log.newest
-  if newest == nil then newest = nth_newest(key, 1) end
-  local most, per = log.max, log.per
-  if not newest then
-    redis.call('ZADD', key, digits(at), token, digits(-most), '/n', digits(-per), '/t')
-  else
-    local n, t = depth_of(key)
-    if n < most or t < per then
-      most, per = math.max(n, most), math.max(t, per)
+local charge_log
+do
+  -- add puts an admission into a log. An earlier one with the same token is that of an earlier notification with the
+  -- same id, and counts on under another name; at the same moment it is the same admission, restored once more.
+  local function add(key, at, token)
+    if redis.call('ZADD', key, 'NX', digits(at), token) == 1 then return end
+    local earlier = tonumber(redis.call('ZSCORE', key, token))
+    if earlier == at then return end
+    redis.call('ZADD', key, digits(earlier), token .. '/' .. digits(earlier), digits(at), token)
+  end
+
+  -- charge_log adds an admission to a log. `log` holds the largest max and the longest per of the plan, and what is
+  -- known of the log: the `newest` moment in it, and the `nth` newest for the largest max (nil: not known; false: there
+  -- is none).
+  function charge_log(key, log, now, at, token)
+    local newest = log.newest
+    if newest == nil then newest = nth_newest(key, 1) end
+    local most, per = log.max, log.per
+    if not newest then
       redis.call('ZADD', key, digits(at), token, digits(-most), '/n', digits(-per), '/t')
     else
-      most, per = n, t
-      redis.call('ZADD', key, digits(at), token)
+      local n, t = depth_of(key)
+      if n < most or t < per then
+        most, per = math.max(n, most), math.max(t, per)
+        redis.call('ZADD', key, digits(-most), '/n', digits(-per), '/t')
+      else
+        most, per = n, t
+      end
+      add(key, at, token)
+      local beyond = log.nth
+      if beyond == nil or most > log.max then beyond = nth_newest(key, most + 1) end
+      if beyond then
+        redis.call('ZREMRANGEBYSCORE', key, '0', digits(math.min(beyond, now - per)))
+        if beyond > now - per then cut_off(key, most + ROOM) end
+      end
     end
-    local beyond = log.nth
-    if beyond == nil or most > log.max then beyond = nth_newest(key, most + 1) end
-    if beyond then
-      redis.call('ZREMRANGEBYSCORE', key, '0', digits(math.min(beyond, now - per)))
-      if beyond > now - per then cut_off(key, most + ROOM) end
-    end
+    log.newest, log.nth = math.max(newest or at, at), nil
+    redis.call('PEXPIRE', key, digits(math.ceil((log.newest - now + per) / 1000) + SLACK))
   end
-  log.newest, log.nth = math.max(newest or at, at), nil
-  redis.call('PEXPIRE', key, digits(math.ceil((log.newest - now + per) / 1000) + SLACK))
 end
-
