@@ -85,6 +85,29 @@ func TestHurry(t *testing.T) {
 	}
 }
 
+// A worker may take what has come before the rest was looked at.
+func TestHurryBesideAWorker(t *testing.T) {
+	t.Parallel()
+	w := setup(t, agenda.Settings{})
+	w.waitsAs("ada", "throttled: channel_paused", 250)
+	came := 0
+	serve := func(context.Context, []string) error {
+		w.grants = nil
+		w.serve()
+		came += len(w.grants)
+		return nil
+	}
+	if err := w.store.Hurry(t.Context(), w.store.PartitionOf("ada"), serve, "ada"); err != nil {
+		t.Fatal(err)
+	}
+	for range 6 {
+		_ = serve(t.Context(), nil)
+	}
+	if came != 250 {
+		t.Errorf("%d of 250 came at once", came)
+	}
+}
+
 // usersOf are those of some users that are in a partition.
 func (w *world) usersOf(partition int, users ...string) []string {
 	return slices.DeleteFunc(users, func(user string) bool { return w.store.PartitionOf(user) != partition })
