@@ -17,7 +17,7 @@ import (
 func (s *Agendas) Sweep(ctx context.Context, partition int) (dispatch.Repairs, error) {
 	reply, err := s.run(ctx, s.sweep, partition, []any{
 		s.cfg.Process, s.retention, micros(s.cfg.Grace), micros(s.cfg.Presence),
-		strconv.Itoa(s.cfg.MaxCrashes), strconv.Itoa(scriptLimit), micros(s.cfg.Truce),
+		strconv.Itoa(s.cfg.MaxCrashes), strconv.Itoa(scriptLimit), micros(s.cfg.Truce), s.lease,
 	})
 	if err != nil {
 		return dispatch.Repairs{}, fmt.Errorf("sweep partition %d: %w", partition, lost(err))
@@ -35,6 +35,7 @@ func (s *Agendas) Sweep(ctx context.Context, partition int) (dispatch.Repairs, e
 		swept.Accepted = append(swept.Accepted, dispatch.Accepted{Category: elsewhere.text(i), Count: n})
 	}
 	s.reportDeferrals(r.list(5))
+	swept.ClockSetBack = time.Duration(r.number(6)) * time.Microsecond
 	return swept, r.fault
 }
 

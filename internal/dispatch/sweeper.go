@@ -19,6 +19,9 @@ type Repairs struct {
 	LeasesEnded, Expired, Woken int
 	// Accepted is what processes without metrics of their own accepted. Who is told counts it: nobody else is.
 	Accepted []Accepted
+	// ClockSetBack is by how much at least the store's clock was set back since the last sweep, if it was by more than
+	// ten seconds. Users are woken then, a share in each sweep.
+	ClockSetBack time.Duration
 	// More is true when a further sweep of the partition would find more at once.
 	More bool
 }
@@ -172,6 +175,10 @@ func (s *Sweeper) sweepOnce(ctx context.Context, partition int) (more bool, err 
 	repairs, err := s.partitions.Sweep(ctx, partition)
 	if err != nil {
 		return false, err
+	}
+	if repairs.ClockSetBack > 0 {
+		s.log.WarnContext(ctx, "the clock of Redis was set back; waking the users for whom something waits",
+			"partition", partition, "by", repairs.ClockSetBack.String())
 	}
 	if repairs.LeasesEnded+repairs.Expired+repairs.Woken+len(repairs.Accepted) > 0 {
 		s.repaired(repairs)

@@ -8,7 +8,7 @@
 //
 // [Rolling] holds a limit of N in T exactly. [FixedWindow] and [TokenBucket] need constant memory instead, and may
 // admit up to 2N−1 within one T. When the clock is set back, callers wait for at most a window and ten seconds, and
-// nothing is admitted too early.
+// nothing is admitted too early, unless the clock had gone ahead by more than a window: then that window was forgotten.
 package throttle
 
 import (

@@ -41,8 +41,8 @@ for i = 1, #KEYS, 2 do
     due[#due + 1] = i
   elseif not is_empty(partition) then
     redis.call('HSET', partition .. 'holders', process, digits(now))
-    local ended = ended_leases_until(partition, now, truce)
-    if holds_due(partition .. 'e', ended) or holds_due(partition .. 'y', now) or
+    local ended, set_back = ended_leases_until(partition, now, truce)
+    if set_back or holds_due(partition .. 'e', ended) or holds_due(partition .. 'y', now) or
       holds_due(partition .. 'wakeups', now - grace) or
       not GUARDED and redis.call('EXISTS', partition .. 'elsewhere') == 1 then
       due[#due + 1] = i

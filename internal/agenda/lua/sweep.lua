@@ -1,6 +1,6 @@
 -- sweep repairs a partition. It puts notifications whose lease has ended back into their backlogs, ends those that
 -- expired while they waited, and replaces wake-ups that did not come in time, because their process died or their task
--- was lost.
+-- was lost, or that come too late, because the clock was set back.
 --
 -- KEYS[1]  the partition's prefix
 -- ARGV[1]  the process that sweeps
@@ -10,13 +10,14 @@
 -- ARGV[5]  crashes after which a notification is given up, in a store that is not guarded
 -- ARGV[6]  how many of each to look at: leases, expired ones, wake-ups
 -- ARGV[7]  truce in µs: how long no lease is ended after a time in which nobody could sweep
+-- ARGV[8]  lease in µs
 --
 -- Result   {leases ended, expired, wake-ups replaced, 1 when there is more to do at once or 0, what processes without
 --          metrics accepted, for the caller to count: {category, how many, …}, deferrals decided: {user, category,
---          how many, rule, …}}
+--          how many, rule, …}, by how many µs the clock was set back, once, else 0}
 local process, retention, grace, presence = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local max_crashes, limit, truce = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
-local result = { 0, 0, 0, 0, {}, deferrals }
+local result = { 0, 0, 0, 0, {}, deferrals, 0 }
 
 -- end_lease puts a notification whose lease has ended back into its backlog, unless it has crashed too often. In a
 -- guarded store the claims are what tells crashes: a lease ends also when a result could not be told to Redis.
@@ -124,13 +125,63 @@ local function each_due(set, due, handle)
   if #members == limit then result[4] = 1 end
 end
 
+-- catch_up sees to what comes too late because the clock was set back: a lease ends no later than one that begins now,
+-- retries come as much sooner, and users are woken, for their wake-ups were set by windows that count from now on. Each
+-- sweep sees to some of them, the latest wake-ups first, so that they do not all come at once.
+local catch_up
+do
+  local left = tonumber(limit)
+
+  local function cap_leases(most)
+    local late = redis.call('ZRANGEBYSCORE', partition .. 'e', '(' .. digits(most), '+inf', 'LIMIT', '0', limit)
+    for _, id in ipairs(late) do redis.call('ZADD', partition .. 'e', digits(most), id) end
+  end
+
+  local function advance_retries(agenda, back)
+    if not agenda.has_later then return end
+    local later = redis.call('ZRANGEBYSCORE', agenda.later, '(' .. digits(now), '+inf', 'WITHSCORES', 'LIMIT', '0',
+      digits(left))
+    for i = 1, #later, 2 do
+      local key, due = partition .. 'n:' .. later[i], digits(math.max(now, tonumber(later[i + 1]) - back))
+      if redis.call('HGET', key, 's') == 'r' then
+        redis.call('ZADD', agenda.later, due, later[i])
+        redis.call('HSET', key, 'r', due)
+      end
+      left = left - 1
+    end
+  end
+
+  function catch_up(back, lease)
+    local key = partition .. 'sweep'
+    local upto = redis.call('HGET', key, 'upto')
+    if not upto then result[7] = back end
+    cap_leases(now + lease + 1000000)
+    local late = redis.call('ZREVRANGEBYSCORE', partition .. 'wakeups', upto or '+inf', '(' .. digits(now), 'WITHSCORES',
+      'LIMIT', '0', limit)
+    for i = 1, #late, 2 do
+      if left <= 0 then break end
+      local agenda = open_agenda(late[i])
+      advance_retries(agenda, back)
+      ensure_wakeup(agenda, now)
+      left, upto = left - 1, late[i + 1]
+    end
+    if #late == 0 then
+      redis.call('HDEL', key, 'back', 'upto')
+    else
+      redis.call('HSET', key, 'upto', upto)
+    end
+  end
+end
+
 if not GUARDED then
   result[5] = redis.call('HGETALL', partition .. 'elsewhere')
   if #result[5] > 0 then redis.call('DEL', partition .. 'elsewhere') end
 end
 redis.call('HSET', partition .. 'holders', process, digits(now))
 last_seen(process) -- removes processes that are long gone
-each_due(partition .. 'e', ended_leases_until(partition, now, truce), end_lease)
+local ended, set_back = ended_leases_until(partition, now, truce)
+if set_back then catch_up(tonumber(set_back), tonumber(ARGV[8])) end
+each_due(partition .. 'e', ended, end_lease)
 each_due(partition .. 'y', now, expire)
 each_due(partition .. 'wakeups', now - grace, check_wakeup)
 if #still_coming > 0 then redis.call('ZADD', partition .. 'wakeups', unpack(still_coming)) end
