@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/desk"
@@ -80,22 +81,27 @@ func (c *policyApplyCommand) Run(ctx context.Context, to streams) error {
 	if err != nil {
 		return err
 	}
-	if in.Version != p.Version() {
-		diff, _, err := c.diff(ctx, p)
-		if err != nil {
-			return err
-		}
-		if _, err := fmt.Fprintf(to.out, "%s\n", diff); err != nil {
-			return err
-		}
-		if !c.Yes && !sure(to, "Put version "+p.Version()+" into "+in.File+"?") {
-			return errNotSure
-		}
-		if err := replaceWatched(in, p.Text); err != nil {
+	if in.Version != p.Version() || in.Refused != "" { // in force or not, a refused file would fail the next start
+		if err := c.replace(ctx, to, in, p); err != nil {
 			return err
 		}
 	}
 	return c.await(ctx, to, p.Version())
+}
+
+// replace shows what a policy would change, and puts it into the file once the operator is sure.
+func (c *policyApplyCommand) replace(ctx context.Context, to streams, in *ops.PolicyInForce, p *policy.Policy) error {
+	diff, _, err := c.diff(ctx, p)
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(to.out, "%s\n", diff); err != nil {
+		return err
+	}
+	if !c.Yes && !sure(to, "Put version "+p.Version()+" into "+in.File+"?") {
+		return errNotSure
+	}
+	return replaceWatched(in, p.Text)
 }
 
 // inForce asks which policy is in force, and where.
@@ -115,23 +121,31 @@ func (o *operator) inForce(ctx context.Context) (*ops.PolicyInForce, error) {
 }
 
 // replaceWatched replaces the policy file that a process watches, in one step: whoever reads it meanwhile reads the old
-// text or the new one.
+// text or the new one. It refuses to when the file on this host does not hold what the process read last, because it is
+// the file of another host then.
 func replaceWatched(in *ops.PolicyInForce, text string) error {
 	if in.File == policy.BuiltIn {
 		return &settings.UsageError{Message: "the built-in policy is in force: start the dispatcher with --policy FILE first"}
+	}
+	holds, why := in.Version, "is in force"
+	if in.Refused != "" {
+		holds, why = in.RefusedVersion, "was refused"
+	}
+	if holds == "" {
+		return fmt.Errorf("%s; correct that first, such as the file's permissions: until the dispatcher can read its file, nothing shows that the one on this host is the same",
+			in.Refused)
 	}
 	target, err := filepath.EvalSymlinks(in.File)
 	if err != nil {
 		return fmt.Errorf("the policy file of the dispatcher is not on this host: %w; run this on the dispatcher's host, or change the file there as you usually do", err)
 	}
-	known, err := os.ReadFile(target)
+	known, err := policy.ReadFile(target)
 	if err != nil {
 		return fmt.Errorf("read the policy file of the dispatcher: %w", err)
 	}
-	there := &policy.Policy{Text: string(known)}
-	if in.Refused == "" && there.Version() != in.Version {
-		return fmt.Errorf("%s on this host holds version %s, and version %s is in force: run this on the dispatcher's host",
-			in.File, there.Version(), in.Version)
+	if there := policy.VersionOf(string(known)); there != holds {
+		return fmt.Errorf("%s on this host holds version %s, and version %s %s: run this on the dispatcher's host",
+			in.File, there, holds, why)
 	}
 	info, err := os.Stat(target)
 	if err != nil {
@@ -158,7 +172,7 @@ func writeWhole(target, text string, mode os.FileMode) (err error) {
 	return os.Rename(file.Name(), target)
 }
 
-// await waits until every process has a version, and says how far it is.
+// await waits until every process has a version and none refuses its file, and says how far it is.
 func (c *policyApplyCommand) await(ctx context.Context, to streams, version string) error {
 	until, told := time.Now().Add(c.Wait), -1
 	for {
@@ -168,7 +182,7 @@ func (c *policyApplyCommand) await(ctx context.Context, to streams, version stri
 		}
 		have := 0
 		for _, p := range in.Processes {
-			if p.Policy != nil && p.Policy.Version == version {
+			if p.Policy != nil && p.Policy.Version == version && p.Policy.Refused == "" {
 				have++
 			}
 		}
@@ -180,7 +194,7 @@ func (c *policyApplyCommand) await(ctx context.Context, to streams, version stri
 				return err
 			}
 		}
-		if all > 0 && have == all && in.Version == version {
+		if all > 0 && have == all && in.Version == version && in.Refused == "" {
 			return nil
 		}
 		if time.Now().After(until) {
@@ -194,7 +208,7 @@ func (c *policyApplyCommand) await(ctx context.Context, to streams, version stri
 	}
 }
 
-// missing names the processes that have another version.
+// missing names the processes that have another version, or refuse their file.
 func (*policyApplyCommand) missing(to streams, in *ops.PolicyInForce, version string) error {
 	if len(in.Processes) == 0 {
 		_, _ = fmt.Fprintln(to.err, nobodyListed)
@@ -203,6 +217,9 @@ func (*policyApplyCommand) missing(to streams, in *ops.PolicyInForce, version st
 		switch {
 		case p.Policy == nil:
 			_, _ = fmt.Fprintf(to.err, "%s does not report its policy: it runs an older version\n", p.ID) // nowhere else to tell
+		case p.Policy.Refused != "":
+			fault, _, _ := strings.Cut(p.Policy.Refused, "\n")
+			_, _ = fmt.Fprintf(to.err, "%s has version %s and refuses its file: %s\n", p.ID, p.Policy.Version, fault) // likewise
 		case p.Policy.Version != version:
 			_, _ = fmt.Fprintf(to.err, "%s has version %s, from %s\n", p.ID, p.Policy.Version, p.Policy.File) // likewise
 		}

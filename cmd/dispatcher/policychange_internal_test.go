@@ -12,8 +12,11 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/pacer-notify/pacer/internal/ops"
+	"github.com/pacer-notify/pacer/internal/policy"
+	"github.com/pacer-notify/pacer/internal/stats"
 )
 
 // A looser policy moves up what waits: diff says so and changes nothing, apply puts it in force.
@@ -89,6 +92,120 @@ func TestNobodyListedIsNotEverybody(t *testing.T) {
 				t.Errorf("%+v", got)
 			}
 		})
+	}
+}
+
+// The policy in force is put back into a file that the dispatcher refuses. Else the next restart would fail on it.
+func TestPolicyApplyRestoresARefusedFile(t *testing.T) {
+	t.Parallel()
+	d := serve(t)
+	in := d.inForce(func(in *ops.PolicyInForce) bool { return len(in.Processes) > 0 })
+	if err := os.WriteFile(in.File, []byte("version: 1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	faulty := policy.VersionOf("version: 1\n")
+	d.inForce(func(in *ops.PolicyInForce) bool { return in.Refused != "" && in.RefusedVersion == faulty })
+	same := written(t, "same.yaml", commandsPolicy)
+	d.want(d.command("policy", "apply", same), 1, "The limits are the same.", "not done: confirm with y, or give --yes")
+	d.want(d.command("policy", "apply", same, "--yes"), 0, "is in force on 1 of 1 process\n", "")
+	if text, err := os.ReadFile(in.File); err != nil || string(text) != commandsPolicy {
+		t.Errorf("the file holds %q, %v", text, err)
+	}
+	after := d.inForce(func(*ops.PolicyInForce) bool { return true })
+	if after.Refused != "" || after.RefusedVersion != "" || after.Processes[0].Policy.Refused != "" {
+		t.Errorf("after it was corrected the policy in force is %+v", after)
+	}
+}
+
+// inForce looks until the policy in force is as wanted.
+func (d *served) inForce(as func(*ops.PolicyInForce) bool) *ops.PolicyInForce {
+	d.Helper()
+	for deadline := time.Now().Add(time.Minute); ; <-time.After(20 * time.Millisecond) {
+		in := &ops.PolicyInForce{}
+		got := d.command("policy", "show", "--json")
+		if err := json.Unmarshal([]byte(got.out), in); err != nil {
+			d.Fatalf("%v: %+v", err, got)
+		}
+		if as(in) {
+			return in
+		}
+		if time.Now().After(deadline) {
+			d.Fatalf("the policy in force stays %+v", in)
+		}
+	}
+}
+
+// A file is replaced only if it is the one that the dispatcher read last, whether that was taken or refused: another
+// host has its own.
+func TestPolicyApplyKeepsAnotherHostsFile(t *testing.T) {
+	t.Parallel()
+	const here, other = "version: 1\ncategories:\n  default: {}\n", "version: 1\n"
+	for _, c := range []struct {
+		name string
+		told ops.Policy
+		err  string
+	}{
+		{
+			name: "another is in force", told: ops.Policy{Version: policy.VersionOf(other)},
+			err: "and version " + policy.VersionOf(other) + " is in force: run this on the dispatcher's host",
+		},
+		{
+			name: "another was refused",
+			told: ops.Policy{
+				Version: policy.VersionOf(here), Refused: "policy.yaml:1:1: x", RefusedVersion: policy.VersionOf(other),
+			},
+			err: "and version " + policy.VersionOf(other) + " was refused: run this on the dispatcher's host",
+		},
+		{
+			name: "none could be read",
+			told: ops.Policy{Version: policy.VersionOf(here), Refused: "the policy file policy.yaml can't be read: x"},
+			err:  "the policy file policy.yaml can't be read: x; correct that first, such as the file's permissions",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			c.told.File = written(t, "policy.yaml", here)
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/policy/diff" {
+					_, _ = io.WriteString(w, "{}")
+					return
+				}
+				if err := json.NewEncoder(w).Encode(ops.PolicyInForce{Policy: c.told}); err != nil {
+					t.Error(err)
+				}
+			}))
+			t.Cleanup(server.Close)
+			file := written(t, "new.yaml", here+"  chat: {}\n")
+			got := ask(t, "policy", "apply", file, "--yes", "--wait=0s", "--ops-listen", server.URL)
+			text, err := os.ReadFile(c.told.File)
+			if err != nil || string(text) != here {
+				t.Errorf("the file holds %q, %v", text, err)
+			}
+			if got.code != 1 || !strings.Contains(got.err, c.err) {
+				t.Errorf("%+v, want %q", got, c.err)
+			}
+		})
+	}
+}
+
+// A process that refuses its file is named, though it has the version.
+func TestPolicyApplyWaitsForWhoRefusesTheirFile(t *testing.T) {
+	t.Parallel()
+	const text = "version: 1\ncategories:\n  default: {}\n"
+	file, version := written(t, "policy.yaml", text), policy.VersionOf(text)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		in := ops.PolicyInForce{Policy: ops.Policy{Version: version, File: file}}
+		other := ops.Policy{Version: version, File: "own.yaml", Refused: "own.yaml:3:5: is missing\nown.yaml:9:1: more"}
+		in.Processes = []ops.Process{{Policy: &in.Policy}, {Process: stats.Process{ID: "b-1"}, Policy: &other}}
+		if err := json.NewEncoder(w).Encode(in); err != nil {
+			t.Error(err)
+		}
+	}))
+	t.Cleanup(server.Close)
+	got := ask(t, "policy", "apply", file, "--wait=0s", "--ops-listen", server.URL)
+	if got.code != 1 || !strings.Contains(got.out, "is in force on 1 of 2 processes\n") ||
+		!strings.Contains(got.err, "b-1 has version "+version+" and refuses its file: own.yaml:3:5: is missing\n") {
+		t.Errorf("%+v", got)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/app"
 	"github.com/pacer-notify/pacer/internal/ops"
+	"github.com/pacer-notify/pacer/internal/policy"
 	"github.com/pacer-notify/pacer/test/processtest"
 )
 
@@ -17,8 +18,8 @@ import (
 // processes that differ.
 func TestThePolicyInForceIsTold(t *testing.T) {
 	t.Parallel()
-	const policy = crowdPolicy + patientWebhooks
-	d := newDeployment(t, onRedis, policy, 1)
+	const good = crowdPolicy + patientWebhooks
+	d := newDeployment(t, onRedis, good, 1)
 	own := d.settings()
 	own.Policy = filepath.Join(t.TempDir(), "own.yaml")
 	write := func(text string) {
@@ -27,7 +28,7 @@ func TestThePolicyInForceIsTold(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write(policy)
+	write(good)
 	second := d.startWith(own)
 	told := func() (in ops.PolicyInForce) {
 		t.Helper()
@@ -37,18 +38,19 @@ func TestThePolicyInForceIsTold(t *testing.T) {
 		return in
 	}
 	before := told()
-	if before.Text != policy || before.File != own.Policy || len(before.Version) != 16 ||
+	if before.Text != good || before.File != own.Policy || len(before.Version) != 16 ||
 		before.LoadedAt.IsZero() || before.Refused != "" {
 		t.Errorf("the policy in force is %+v", before)
 	}
 
-	write("version: 1\ncategories: {}\n")
+	const faulty = "version: 1\ncategories: {}\n"
+	write(faulty)
 	if err := second.ReloadPolicy(); err == nil {
 		t.Fatal("a policy without the default category is taken")
 	}
 	refused := told()
 	if refused.Version != before.Version || !strings.Contains(refused.Refused, "own.yaml:2:") ||
-		refused.RefusedAt.IsZero() || refused.Text != policy {
+		refused.RefusedAt.IsZero() || refused.RefusedVersion != policy.VersionOf(faulty) || refused.Text != good {
 		t.Errorf("after a refusal the policy in force is %+v", refused)
 	}
 	d.awaitPage(second, "/metrics", "pacer_policy_differs 0")

@@ -20,6 +20,8 @@ type Policy struct {
 	// Refused is why the file as it is now is not in force, RefusedAt since when; absent when it is.
 	Refused   string    `json:"refused,omitempty"`
 	RefusedAt time.Time `json:"refused_at,omitzero"`
+	// RefusedVersion is the hash of the text that was refused; absent when the file could not be read.
+	RefusedVersion string `json:"refused_version,omitempty"`
 }
 
 // PolicyInForce is the policy of the process that tells it, and what each process of the deployment has in force.

@@ -76,10 +76,13 @@ type Policy struct {
 // versionBytes is how much of the hash of its text names a policy.
 const versionBytes = 8
 
-// Version names the policy: the first 16 hex digits of the SHA-256 of its text. The same text has the same version in
+// Version names the policy: [VersionOf] its text.
+func (p *Policy) Version() string { return VersionOf(p.Text) }
+
+// VersionOf names the text of a policy: the first 16 hex digits of its SHA-256. The same text has the same version in
 // every process, and `sha256sum` finds the file that a version belongs to.
-func (p *Policy) Version() string {
-	sum := sha256.Sum256([]byte(p.Text))
+func VersionOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:versionBytes])
 }
 

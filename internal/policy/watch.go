@@ -37,8 +37,6 @@ type Watcher struct {
 	inForce atomic.Pointer[InForce]
 
 	mu sync.Mutex // one reload at a time
-	// lastFault is the error of the last reload, so that each is logged once; empty when there was none.
-	lastFault string
 }
 
 // NewWatcher reads the policy for the first time. It fails on a file that can't be read or has faults; see [Parse].
@@ -54,7 +52,7 @@ func NewWatcher(cfg WatcherConfig) (*Watcher, error) {
 		w.put(Default())
 		return w, nil
 	}
-	p, err := w.read()
+	p, _, err := w.read()
 	if err != nil {
 		return nil, err
 	}
@@ -71,6 +69,8 @@ type InForce struct {
 	// Refused is why the file as it is now is not in force, RefusedAt since when; empty when it is.
 	Refused   string
 	RefusedAt time.Time
+	// RefusedVersion is [VersionOf] the text that was refused; empty when the file could not be read.
+	RefusedVersion string
 }
 
 // InForce says which policy is in force, and whether its file was refused since.
@@ -82,14 +82,20 @@ func (w *Watcher) put(p *Policy) {
 	w.inForce.Store(&InForce{Version: p.Version(), File: w.Name(), LoadedAt: time.Now().UTC()})
 }
 
-// refuse notes that the file is not in force, or with an empty fault that it is again.
-func (w *Watcher) refuse(fault string) {
+// refuse notes that the file is not in force, or with an empty fault that it is again. It returns whether the fault is
+// another one than before. Another text may have the same fault.
+func (w *Watcher) refuse(fault, version string) bool {
 	standing := w.InForce()
-	standing.Refused, standing.RefusedAt = fault, time.Now().UTC()
+	another := standing.Refused != fault
+	if another {
+		standing.Refused, standing.RefusedAt = fault, time.Now().UTC()
+	}
 	if fault == "" {
 		standing.RefusedAt = time.Time{}
 	}
+	standing.RefusedVersion = version
 	w.inForce.Store(&standing)
+	return another
 }
 
 // Name is the path of the policy file, or [BuiltIn].
@@ -128,39 +134,42 @@ func (w *Watcher) reload() (outcome, error) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	p, err := w.read()
-	lastFault := w.lastFault
-	w.lastFault = ""
+	p, version, err := w.read()
 	switch {
 	case err != nil:
-		w.lastFault = err.Error()
-		if w.lastFault == lastFault {
-			return refusedAgain, err
+		if w.refuse(err.Error(), version) {
+			return refused, err
 		}
-		w.refuse(w.lastFault)
-		return refused, err
+		return refusedAgain, err
 	case p.Text != w.Current().Text:
 		w.put(p)
 		w.cfg.OnChange(p)
 		return replaced, nil
-	case lastFault != "":
-		w.refuse("")
+	case w.refuse("", ""):
 		return restored, nil
 	}
 	return unchanged, nil
 }
 
-func (w *Watcher) read() (*Policy, error) {
-	file, err := os.Open(w.cfg.Path)
+// read reads the policy file, and returns the version of its text too, which is empty when it can't be read.
+func (w *Watcher) read() (p *Policy, version string, err error) {
+	data, err := ReadFile(w.cfg.Path)
 	if err != nil {
-		return nil, w.unreadable(err)
+		return nil, "", w.unreadable(err)
 	}
-	// Parse refuses a file of one byte more than allowed.
+	p, err = Parse(w.cfg.Path, data, w.cfg.Channels...)
+	return p, VersionOf(string(data)), err
+}
+
+// ReadFile reads a policy file. Of one that is longer than allowed it reads a byte too much, for which [Parse] refuses
+// it.
+func ReadFile(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
 	data, err := io.ReadAll(io.LimitReader(file, MaxFileBytes+1))
-	if err = errors.Join(err, file.Close()); err != nil {
-		return nil, w.unreadable(err)
-	}
-	return Parse(w.cfg.Path, data, w.cfg.Channels...)
+	return data, errors.Join(err, file.Close())
 }
 
 // unreadable says that the policy file, which --policy names, can't be read.

@@ -260,6 +260,42 @@ func TestReload(t *testing.T) {
 	}
 }
 
+// The version of the text that was refused is told, also when another text has the same fault; none when nothing could
+// be read.
+func TestTheRefusedVersionIsTold(t *testing.T) {
+	t.Parallel()
+	path := policyFile(t)
+	w, err := policy.NewWatcher(policy.WatcherConfig{Path: path})
+	do(t, err)
+	good, began := w.InForce(), time.Time{}
+	for i, c := range []struct {
+		change  func()
+		fault   string
+		version string
+	}{
+		{func() { write(t, path, "version: 1\n") }, "is missing", policy.VersionOf("version: 1\n")},
+		{func() { write(t, path, "version: 1 # \n") }, "is missing", policy.VersionOf("version: 1 # \n")},
+		{func() { do(t, os.Remove(path)) }, "can't be read", ""},
+		{func() { write(t, path, gapText(time.Second)) }, "", ""}, // as at first
+	} {
+		c.change()
+		err := w.Reload()
+		in := w.InForce()
+		if in.RefusedVersion != c.version || !strings.Contains(in.Refused, c.fault) || (c.fault == "") != (err == nil) {
+			t.Errorf("step %d: version %q is refused: %q, %v", i, in.RefusedVersion, in.Refused, err)
+		}
+		switch {
+		case i == 0:
+			began = in.RefusedAt
+		case i == 1 && !in.RefusedAt.Equal(began):
+			t.Errorf("the same fault began at %s, and at %s", began, in.RefusedAt)
+		}
+	}
+	if w.InForce() != good {
+		t.Errorf("the policy in force is %+v, want %+v", w.InForce(), good)
+	}
+}
+
 func TestReloadReadsNoMoreThanAPolicyMayHave(t *testing.T) {
 	t.Parallel()
 	path := policyFile(t)
