@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/desk"
@@ -151,11 +152,11 @@ func replaceWatched(in *ops.PolicyInForce, text string) error {
 	if err != nil {
 		return fmt.Errorf("read the policy file of the dispatcher: %w", err)
 	}
-	return writeWhole(target, text, info.Mode().Perm())
+	return writeWhole(target, text, info, (*os.File).Chown)
 }
 
-// writeWhole replaces a file in one step.
-func writeWhole(target, text string, mode os.FileMode) (err error) {
+// writeWhole replaces a file in one step. What takes its place has its mode, its owner and its group.
+func writeWhole(target, text string, info os.FileInfo, chown func(file *os.File, uid, gid int) error) (err error) {
 	file, err := os.CreateTemp(filepath.Dir(target), ".policy-*")
 	if err != nil {
 		return fmt.Errorf("replace %s: %w", target, err)
@@ -166,11 +167,35 @@ func writeWhole(target, text string, mode os.FileMode) (err error) {
 		}
 	}()
 	_, err = file.WriteString(text)
-	if err = errors.Join(err, file.Chmod(mode), file.Sync(), file.Close()); err != nil {
+	err = errors.Join(err, giveBack(file, info, chown), file.Chmod(info.Mode().Perm()), file.Sync(), file.Close())
+	if err != nil {
 		return err
 	}
 	return os.Rename(file.Name(), target)
 }
+
+// giveBack gives a file to the owner and the group of the one that it replaces: the dispatcher may run as another user
+// than whoever replaces its file. Where that is not permitted, it is an error unless everybody may read the file.
+func giveBack(file *os.File, replaced os.FileInfo, chown func(file *os.File, uid, gid int) error) error {
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	own, known := info.Sys().(*syscall.Stat_t)
+	owner, alsoKnown := replaced.Sys().(*syscall.Stat_t)
+	if !known || !alsoKnown || own.Uid == owner.Uid && own.Gid == owner.Gid {
+		return nil
+	}
+	err = chown(file, int(owner.Uid), int(owner.Gid))
+	if err == nil || replaced.Mode()&readableByAll != 0 {
+		return nil
+	}
+	return fmt.Errorf("it belongs to user %d and group %d, and not everybody may read it: run this as root or as its owner: %w",
+		owner.Uid, owner.Gid, err)
+}
+
+// readableByAll is the bit of a file's mode that lets everybody read it.
+const readableByAll = 0o004
 
 // await waits until every process has a version and none refuses its file, and says how far it is.
 func (c *policyApplyCommand) await(ctx context.Context, to streams, version string) error {

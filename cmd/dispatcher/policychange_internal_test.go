@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -215,19 +217,119 @@ func TestAFileIsReplacedWhole(t *testing.T) {
 	if err := os.WriteFile(target, []byte("old"), 0o640); err != nil {
 		t.Fatal(err)
 	}
-	if err := writeWhole(target, "new", 0o640); err != nil {
+	info, err := os.Stat(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobodyElses := func(*os.File, int, int) error { t.Error("given to its own owner"); return nil }
+	if err := writeWhole(target, "new", info, nobodyElses); err != nil {
+		t.Fatal(err)
+	}
+	wantAlone(t, target, "new", 0o640)
+}
+
+// wantAlone checks that a file holds a text under a mode, and that nothing lies beside it.
+func wantAlone(t *testing.T, target, text string, mode os.FileMode) {
+	t.Helper()
+	info, err := os.Stat(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(target)
+	if err != nil || string(got) != text || info.Mode().Perm() != mode {
+		t.Errorf("%q, %s, %v; want %q, %s", got, info.Mode(), err, text, mode)
+	}
+	left, err := os.ReadDir(filepath.Dir(target))
+	if err != nil || len(left) != 1 {
+		t.Errorf("left behind: %s", fmt.Sprint(left))
+	}
+}
+
+// anothers is the file of another user and another group.
+type anothers struct {
+	os.FileInfo
+	uid, gid uint32
+}
+
+// Sys implements [os.FileInfo].
+func (a anothers) Sys() any { return &syscall.Stat_t{Uid: a.uid, Gid: a.gid} }
+
+// Who runs the command does not take the file away from its owner, or from those who read it as members of its group.
+func TestAReplacedFileKeepsItsOwner(t *testing.T) {
+	t.Parallel()
+	uid, gid := os.Getuid()+1, os.Getgid()+1
+	for _, c := range []struct {
+		name  string
+		mode  os.FileMode
+		chown error
+		err   string
+	}{
+		{name: "given back", mode: 0o640},
+		{name: "not permitted", mode: 0o640, chown: os.ErrPermission, err: fmt.Sprintf(
+			"it belongs to user %d and group %d, and not everybody may read it: run this as root or as its owner", uid, gid)},
+		{name: "not permitted, and not needed", mode: 0o644, chown: os.ErrPermission},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			target := filepath.Join(t.TempDir(), "policy.yaml")
+			if err := errors.Join(os.WriteFile(target, []byte("old"), 0o600), os.Chmod(target, c.mode)); err != nil {
+				t.Fatal(err)
+			}
+			info, err := os.Stat(target)
+			if err != nil {
+				t.Fatal(err)
+			}
+			given := ""
+			err = writeWhole(target, "new", anothers{info, uint32(uid), uint32(gid)}, func(_ *os.File, uid, gid int) error {
+				given = fmt.Sprint(uid, gid)
+				return c.chown
+			})
+			if want := fmt.Sprint(uid, gid); given != want {
+				t.Errorf("given to %s, want %s", given, want)
+			}
+			if c.err == "" && err == nil {
+				wantAlone(t, target, "new", c.mode)
+				return
+			}
+			wantAlone(t, target, "old", c.mode)
+			if err == nil || !strings.Contains(err.Error(), c.err) {
+				t.Errorf("got %v, want %q", err, c.err)
+			}
+		})
+	}
+}
+
+// The system does as the test above says: root may give a file away, and nobody else.
+func TestPolicyApplyGivesTheFileToItsOwner(t *testing.T) {
+	t.Parallel()
+	target := written(t, "policy.yaml", "old")
+	if err := os.Chmod(target, 0o640); err != nil {
 		t.Fatal(err)
 	}
 	info, err := os.Stat(target)
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(target)
-	if err != nil || string(text) != "new" || info.Mode().Perm() != 0o640 {
-		t.Errorf("%q, %s, %v", text, info.Mode(), err)
+	if os.Getuid() != 0 {
+		if err := writeWhole(target, "new", anothers{info, 0, 0}, (*os.File).Chown); !errors.Is(err, os.ErrPermission) {
+			t.Errorf("got %v", err)
+		}
+		wantAlone(t, target, "old", 0o640)
+		return
 	}
-	left, err := os.ReadDir(filepath.Dir(target))
-	if err != nil || len(left) != 1 {
-		t.Errorf("left behind: %s", fmt.Sprint(left))
+	const uid, gid = 12345, 12346
+	if err := os.Chown(target, uid, gid); err != nil {
+		t.Fatal(err)
+	}
+	in := &ops.PolicyInForce{Policy: ops.Policy{Version: policy.VersionOf("old"), File: target}}
+	if err := replaceWatched(in, "new"); err != nil {
+		t.Fatal(err)
+	}
+	wantAlone(t, target, "new", 0o640)
+	if info, err = os.Stat(target); err != nil {
+		t.Fatal(err)
+	}
+	if owner, ok := info.Sys().(*syscall.Stat_t); !ok || owner.Uid != uid || owner.Gid != gid {
+		t.Errorf("it belongs to %+v", info.Sys())
 	}
 }
