@@ -122,6 +122,10 @@ func TestBadHoursAreRefusedWithTheirField(t *testing.T) {
 					want: `quiet_hours dates[0]: "2026-02-30" is not a date`,
 				},
 				{
+					name: "NoDay", body: `{"quiet_hours": {"closed": [{"days": [], "from": "22:00", "to": "08:00"}]}}`,
+					want: "quiet_hours closed[0].days: names no day",
+				},
+				{
 					name: "TooMany", body: `{"quiet_hours": {"closed": [` + strings.Repeat(hour+",", 16) + hour + `]}}`,
 					want: "has 17 ranges",
 				},

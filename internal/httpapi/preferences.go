@@ -74,7 +74,7 @@ func (QuietHours) Schema(huma.Registry) *huma.Schema {
 		return list(doc, &huma.Schema{
 			Type: huma.TypeObject, AdditionalProperties: false, Required: []string{"from", "to"},
 			Properties: map[string]*huma.Schema{
-				"days": list("Weekdays such as mon, or mon-fri; absent: every day.", text("", "")),
+				"days": list("Weekdays such as mon, or mon-fri, one at least; absent: every day.", text("", "")),
 				"from": text("", clock, "22:00"), "to": text("When it is not after from, it is on the next day.", clock, "08:00"),
 			},
 		})

@@ -170,10 +170,13 @@ func (d *document) readRange(path string, node ast.Node) calendar.Range {
 	return r
 }
 
-// readDays reads mon-fri, or a list of such.
+// readDays reads mon-fri, or a list of such. It refuses a list of none, which would mean every day.
 func (d *document) readDays(path string, node ast.Node) calendar.Days {
 	if _, ok := scalar(node); ok {
 		return d.readWeekdays(path, node)
+	}
+	if list, ok := node.(*ast.SequenceNode); ok && len(list.Values) == 0 {
+		d.add(node, path, "names no day; leave it out for every day")
 	}
 	var days calendar.Days
 	for _, some := range readList(d, path, node, "weekdays such as mon-fri, or [sat, sun]", d.readWeekdays) {

@@ -179,6 +179,14 @@ func TestParseRefusesHours(t *testing.T) {
 			text: window(`{closed: [{days: mon-fry, from: "22:00", to: "08:00"}]}`),
 			want: `3:35: windows.night.closed[0].days: "fry" is not a weekday: use mon, tue, wed, thu, fri, sat or sun`,
 		},
+		"no day": {
+			text: window(`{closed: [{days: [], from: "22:00", to: "08:00"}]}`),
+			want: `3:35: windows.night.closed[0].days: names no day; leave it out for every day`,
+		},
+		"days that are none": {
+			text: window(`{open: [{days: {}, from: "22:00", to: "08:00"}]}`),
+			want: `3:33: windows.night.open[0].days: must be a list of weekdays such as mon-fri, or [sat, sun]`,
+		},
 		"days inside themselves": {
 			text: window(`{closed: [{days: &a [mon, *a], from: "22:00", to: "08:00"}]}`),
 			want: `3:38: windows.night.closed[0].days[1]: must be weekdays such as mon-fri`,

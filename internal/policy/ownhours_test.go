@@ -39,6 +39,7 @@ func TestOwnHoursAreRefusedAsTheyAreWritten(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		`{"closed": [{"days": ["mon,\n tue"], "from": "22:00", "to": "08:00"}]}`: `is not a weekday`,
+		`{"open": [{"days": [], "from": "08:00", "to": "22:00"}]}`:               `open[0].days: names no day; leave it out`,
 		`{"closed": [{"from": "22:00", "to": "[,\"]"}]}`:                         `is not a time of day`,
 		`{"closed": ` + strings.Repeat("[", 70) + strings.Repeat("]", 70) + `}`:  `nested deeper`,
 	} {
