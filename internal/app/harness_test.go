@@ -21,7 +21,9 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/app"
+	"github.com/pacer-notify/pacer/internal/deployment"
 	"github.com/pacer-notify/pacer/internal/settings"
+	storepostgres "github.com/pacer-notify/pacer/internal/store/postgres"
 	"github.com/pacer-notify/pacer/internal/throttle"
 	"github.com/pacer-notify/pacer/test/apitest"
 	"github.com/pacer-notify/pacer/test/postgrestest"
@@ -163,6 +165,9 @@ func (d *fleet) writePolicy(text string) {
 	}
 }
 
+// hasty does not wait a minute before what all processes refuse ends as failed.
+func hasty(cfg *storepostgres.Config) { cfg.RefusalPatience = time.Second }
+
 // settings of a process on free ports.
 func (d *fleet) settings() *settings.Resolved {
 	d.t.Helper()
@@ -197,7 +202,7 @@ func (d *fleet) startWith(s *settings.Resolved) *app.App {
 			d.t.Logf("the log of a process ends in:\n%s", log.tail())
 		}
 	})
-	process, err := app.New(d.t.Context(), s,
+	process, err := app.Hooks{Hooks: deployment.Hooks{Store: hasty}}.New(d.t.Context(), s,
 		slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	if err != nil {
 		d.t.Fatalf("new process: %v", err)

@@ -70,12 +70,15 @@ const (
 
 // outboxSQL takes the notifications that have waited longest behind a place in the outbox, and that no other process
 // has locked. A notification that is being sent stays until its result is written, and one that has ended until it is
-// no longer on its way to its backlog.
+// no longer on its way to its backlog. One that was refused is taken with $4 only; CASE keeps Postgres from believing
+// that nearly all were. The last column says whether it has been refused for as long as $5.
 const outboxSQL = `
 SELECT n.id, n.user_id, n.category, n.channel, n.target, n.title, n.body, n.data::text, n.override::text, n.priority,
-	n.send_at, n.expires_at, n.collapse_key, n.accepted_at, n.ended_at IS NOT NULL, n.status = 'retrying', n.not_before, o.left_at
+	n.send_at, n.expires_at, n.collapse_key, n.accepted_at, n.ended_at IS NOT NULL, n.status = 'retrying', n.not_before,
+	o.left_at, o.unchecked, coalesce(o.refused_at < clock_timestamp() - $5::interval, false)
 FROM pacer.outbox o JOIN pacer.notifications n ON n.id = ANY (ARRAY[o.id])
-WHERE (o.left_at, o.id) > ($2, $3) AND (n.status <> 'sending' OR n.claimed_until < clock_timestamp())
+WHERE (o.left_at, o.id) > ($2, $3) AND CASE WHEN o.refused_at IS NULL THEN true ELSE $4 END
+	AND (n.status <> 'sending' OR n.claimed_until < clock_timestamp())
 	AND (n.ended_at IS NULL OR NOT EXISTS (SELECT FROM pacer.unplaced u
 		WHERE u.left_at BETWEEN n.accepted_at - interval '1 min' AND n.accepted_at + interval '1 min'
 		AND n.id = ANY (u.ids)))
@@ -110,6 +113,9 @@ type outboxed struct {
 	notification.Notification
 	ended, retrying   bool
 	notBefore, leftAt time.Time
+	// unchecked is true for what a producer wrote into the database, refusedLong when its check has failed for
+	// Config.RefusalPatience.
+	unchecked, refusedLong bool
 }
 
 // scanOutboxed reads a row of outboxSQL.
@@ -119,7 +125,8 @@ func scanOutboxed(row pgx.CollectableRow) (outboxed, error) {
 	var data, override *string
 	var sendAt, expiresAt, notBefore *time.Time
 	err := row.Scan(&o.ID, &o.UserID, &o.Category, &channel, &o.To, &o.Title, &o.Body, &data, &override, &o.Priority,
-		&sendAt, &expiresAt, &o.CollapseKey, &o.CreatedAt, &o.ended, &o.retrying, &notBefore, &o.leftAt)
+		&sendAt, &expiresAt, &o.CollapseKey, &o.CreatedAt, &o.ended, &o.retrying, &notBefore, &o.leftAt,
+		&o.unchecked, &o.refusedLong)
 	o.Channel = notification.Channel(channel)
 	o.SendAt, o.ExpiresAt, o.notBefore = moment(sendAt), moment(expiresAt), moment(notBefore)
 	o.Data, o.Override = text(data), text(override)
@@ -130,8 +137,9 @@ func scanOutboxed(row pgx.CollectableRow) (outboxed, error) {
 // stay, and do not hold up the others.
 func (l *Relay) emptyOutbox(ctx context.Context) error {
 	away := &partitionsAway{errs: map[int]error{}}
+	refused := l.looksAgain()
 	for passes := 0; passes < outboxPasses; {
-		found, err := l.emptyPart(ctx, away)
+		found, err := l.emptyPart(ctx, away, refused)
 		if err != nil {
 			return describe("empty the outbox", err)
 		}
@@ -152,11 +160,13 @@ func (l *Relay) emptyOutbox(ctx context.Context) error {
 	return nil
 }
 
-// emptyPart puts one batch of the outbox into its backlogs, and returns the size of the batch.
-func (l *Relay) emptyPart(ctx context.Context, away *partitionsAway) (found int, err error) {
+// emptyPart puts one batch of the outbox into its backlogs, and returns the size of the batch. With again, it also
+// takes what was refused.
+func (l *Relay) emptyPart(ctx context.Context, away *partitionsAway, again bool) (found int, err error) {
 	next := outboxPlace{}
 	err = l.store.db.InTx(ctx, l.outboxOptions(), func(tx *limited.Tx) error {
-		rows, err := tx.Query(ctx, outboxSQL, outboxBatch, l.cursor.leftAt, l.cursor.id)
+		rows, err := tx.Query(ctx, outboxSQL, outboxBatch, l.cursor.leftAt, l.cursor.id, again,
+			l.store.cfg.RefusalPatience)
 		if err != nil {
 			return err
 		}
@@ -165,12 +175,15 @@ func (l *Relay) emptyPart(ctx context.Context, away *partitionsAway) (found int,
 			return err
 		}
 		found = len(batch)
-		if ids, err := l.place(ctx, tx, batch, away); err != nil {
-			return err
-		} else if _, err := tx.Exec(ctx, leaveOutboxSQL, ids, endedOf(batch)); err != nil {
+		allowed, err := l.refuse(ctx, tx, batch)
+		if err != nil {
 			return err
 		}
-		if len(away.errs) > 0 {
+		ids := l.place(ctx, allowed, away)
+		if _, err := tx.Exec(ctx, leaveOutboxSQL, ids, endedOf(batch)); err != nil {
+			return err
+		}
+		if len(away.errs) > 0 || len(allowed) < found {
 			next = outboxPlace{batch[found-1].leftAt, batch[found-1].ID}
 		}
 		return nil
@@ -211,24 +224,15 @@ func (a *partitionsAway) err() error {
 }
 
 // place puts notifications into their backlogs, one partition at a time, and returns the ids that can leave the
-// outbox. It ends those that must not be delivered, and removes from their backlogs those that have ended.
-func (l *Relay) place(ctx context.Context, tx querier, batch []outboxed, away *partitionsAway) ([]string, error) {
+// outbox. It removes from their backlogs those that have ended.
+func (l *Relay) place(ctx context.Context, batch []*outboxed, away *partitionsAway) []string {
 	var done []string
 	partitions := map[int][]agenda.Entry{}
-	for i := range batch {
-		o := &batch[i]
+	for _, o := range batch {
 		if o.ended {
 			if l.removed(ctx, o, away) {
 				done = append(done, o.ID)
 			}
-			continue
-		}
-		if err := l.cfg.Check(&o.Notification); err != nil {
-			end := agenda.End{ID: o.ID, Status: notification.StatusFailed, Reason: "refused: " + err.Error()}
-			if _, err := endAll(ctx, tx, false, end); err != nil {
-				return nil, err
-			}
-			done = append(done, o.ID)
 			continue
 		}
 		partition := l.store.agendas.PartitionOf(o.UserID)
@@ -251,7 +255,7 @@ func (l *Relay) place(ctx context.Context, tx querier, batch []outboxed, away *p
 		})
 	}
 	placing.Wait()
-	return done, nil
+	return done
 }
 
 // endedOf returns the ids of those that had ended when they were read.

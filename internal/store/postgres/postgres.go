@@ -65,6 +65,10 @@ type Config struct {
 	// LostPatience is how long a result that Postgres has waits for a partition that has lost its state: once that is
 	// rebuilt, Redis learns of the result too. Defaults to 30 s.
 	LostPatience time.Duration
+	// RefusalPatience is how long all processes must have refused a notification that a producer wrote into the
+	// database before it ends as failed: some may have another policy or other channels for a while. Defaults to a
+	// minute.
+	RefusalPatience time.Duration
 	// Apart is true for a process without metrics of its own, such as a producer. Another process counts what it
 	// accepts.
 	Apart bool
@@ -88,6 +92,7 @@ func (c Config) withDefaults() Config {
 	c.PlacePatience = cmp.Or(c.PlacePatience, 500*time.Millisecond)
 	c.ClaimPatience = cmp.Or(c.ClaimPatience, 5*time.Second)
 	c.LostPatience = cmp.Or(c.LostPatience, 30*time.Second)
+	c.RefusalPatience = cmp.Or(c.RefusalPatience, time.Minute)
 	c.RowsLooked = cmp.Or(c.RowsLooked, 5_000)
 	c.Retention = cmp.Or(c.Retention, 30*24*time.Hour)
 	c.Log = cmp.Or(c.Log, slog.Default())

@@ -13,8 +13,8 @@ import (
 
 // RelayConfig of a Relay.
 type RelayConfig struct {
-	// Check refuses a notification from the outbox that the policy or its channel does not allow: nobody has checked
-	// one that a producer wrote into the database. Its error becomes the reason of the failure.
+	// Check refuses a notification that a producer wrote into the database, if the policy or its channel does not allow
+	// it: nobody else has checked it. Its error becomes the reason of the failure.
 	Check func(*notification.Notification) error
 	// Windows gives the longest window of any rule: older admissions need not be counted again.
 	Windows func() time.Duration
@@ -35,9 +35,10 @@ type Relay struct {
 	store *Store
 	log   *slog.Logger
 
-	cursor   outboxPlace // where the next round begins in the outbox
-	purgedAt time.Time
-	noted    map[int]agenda.PartitionCounts // the counts that were noted last, by partition
+	cursor    outboxPlace // where the next round begins in the outbox
+	refusedAt time.Time   // when it looked last at what was refused
+	purgedAt  time.Time
+	noted     map[int]agenda.PartitionCounts // the counts that were noted last, by partition
 }
 
 // NewRelay makes a Relay.
