@@ -132,7 +132,7 @@ func Open(ctx context.Context, cfg Config) (_ *Deployment, err error) {
 	if err := d.connect(ctx); err != nil {
 		return nil, err
 	}
-	if err := AgreeOnPartitions(ctx, d.Redis.Client, cfg.Settings.Partitions); err != nil {
+	if err := d.agreeOnPartitions(ctx); err != nil {
 		return nil, err
 	}
 	if err := d.openStore(ctx, cfg.Policy, cfg.Channels); err != nil {
@@ -156,16 +156,10 @@ func Attach(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (_ *D
 	if err := d.connect(ctx); err != nil {
 		return nil, err
 	}
+	if err := d.adoptPartitions(ctx); err != nil {
+		return nil, err
+	}
 	client := d.Redis.Client
-	partitions, err := Partitions(ctx, client)
-	if err != nil {
-		return nil, err
-	}
-	if partitions > 0 {
-		cfg.Partitions = partitions
-	} else if err := AgreeOnPartitions(ctx, client, cfg.Partitions); err != nil {
-		return nil, err
-	}
 	current, err := Policy(ctx, client)
 	if err != nil {
 		return nil, err
@@ -244,25 +238,6 @@ func (d *Deployment) Hurry(ctx context.Context) {
 		allow = d.Postgres.Hurry
 	}
 	effective.Hurry(ctx, d.Agendas, allow, d.cfg.Log)
-}
-
-// publish writes what others have to know of the deployment. An attached process has no channels and templates of its
-// own to tell of.
-func (d *Deployment) publish(ctx context.Context) error {
-	client := d.Redis.Client
-	if err := PublishPolicy(ctx, client, d.Rules.Current()); err != nil || d.attached {
-		return err
-	}
-	return errors.Join(publishChannels(ctx, client, d.Rules.Set, TargetsAllow(d.cfg.Settings)), d.publishTemplates(ctx))
-}
-
-// publishAgain writes to a Redis that was rebuilt what all processes of the deployment have in common.
-func (d *Deployment) publishAgain(ctx context.Context) {
-	err := errors.Join(AgreeOnPartitions(ctx, d.Redis.Client, d.cfg.Settings.Partitions), d.publish(ctx))
-	if err != nil {
-		d.cfg.Log.WarnContext(ctx, "could not write the number of partitions and the policy to the rebuilt Redis",
-			"error", err)
-	}
 }
 
 // Close waits for what the store is doing and ends the connections.

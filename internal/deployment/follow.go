@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// lookEvery is how often an attached process looks whether another policy was published, and lookTimeout how long
-	// that may take.
+	// lookEvery is how often an attached process looks whether another policy was published, and a dispatcher whether
+	// what it published is still there. lookTimeout is how long the former may take.
 	lookEvery, lookTimeout = time.Second, 5 * time.Second
 )
 
@@ -56,7 +56,7 @@ func (p *PublishedPolicy) Refresh(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	text, err := p.client.Get(ctx, policyKey).Result()
-	if errors.Is(err, redis.Nil) { // Redis was lost; whoever rebuilds it publishes again
+	if errors.Is(err, redis.Nil) { // Redis was lost; the dispatchers publish again
 		return nil
 	}
 	if err != nil {

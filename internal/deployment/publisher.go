@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 	"time"
+
+	"github.com/pacer-notify/pacer/internal/beat"
 )
 
 const (
@@ -14,24 +16,26 @@ const (
 )
 
 // Publisher publishes the policy that this process has in force when another has come into force, for attached
-// processes. While Redis is away it tries again.
+// processes. While Redis is away it tries again. It also looks whether Redis still has what was published.
 type Publisher struct {
 	// publish publishes the policy that is in force when it is called: the newest wins.
 	publish func(context.Context) error
+	// look publishes again what Redis has lost.
+	look    func(context.Context) error
 	log     *slog.Logger
 	changed chan struct{}
 }
 
-// NewPublisher makes a Publisher that calls publish.
-func NewPublisher(publish func(context.Context) error, log *slog.Logger) *Publisher {
-	return &Publisher{publish: publish, log: log, changed: make(chan struct{}, 1)}
+// NewPublisher makes a Publisher that calls publish, and look once a second.
+func NewPublisher(publish, look func(context.Context) error, log *slog.Logger) *Publisher {
+	return &Publisher{publish: publish, look: look, log: log, changed: make(chan struct{}, 1)}
 }
 
 // Publisher publishes the deployment's policy.
 func (d *Deployment) Publisher() *Publisher {
 	return NewPublisher(func(ctx context.Context) error {
 		return PublishPolicy(ctx, d.Redis.Client, d.Rules.Current())
-	}, d.cfg.Log)
+	}, d.lookAfterPublished, d.cfg.Log)
 }
 
 // Changed says that another policy is in force. It returns at once.
@@ -42,14 +46,21 @@ func (p *Publisher) Changed() {
 	}
 }
 
-// Run publishes what changes until ctx ends.
+// Run publishes what changes, and what is lost, until ctx ends.
 func (p *Publisher) Run(ctx context.Context) {
+	ticker := beat.NewTicker(lookEvery)
+	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-p.changed:
 			p.publishUntilDone(ctx)
+		case <-ticker.C:
+			ticker.Next()
+			if err := p.try(ctx, p.look); err != nil && ctx.Err() == nil {
+				p.log.DebugContext(ctx, "could not check what is published; trying again at the next check", "error", err)
+			}
 		}
 	}
 }
@@ -57,7 +68,7 @@ func (p *Publisher) Run(ctx context.Context) {
 // publishUntilDone tries until the policy is published, or ctx ends: then the next start publishes.
 func (p *Publisher) publishUntilDone(ctx context.Context) {
 	for pause, failed := publishPause, false; ; pause, failed = min(2*pause, publishPauseMost), true {
-		err := p.try(ctx)
+		err := p.try(ctx, p.publish)
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -80,8 +91,8 @@ func (p *Publisher) publishUntilDone(ctx context.Context) {
 	}
 }
 
-func (p *Publisher) try(ctx context.Context) error {
+func (*Publisher) try(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
-	return p.publish(ctx)
+	return do(ctx)
 }

@@ -28,7 +28,7 @@ func TestThePolicyIsPublishedOnceRedisIsBack(t *testing.T) {
 			}
 			published.Store(current.Load())
 			return nil
-		}, slog.New(slog.NewTextHandler(&log, nil)))
+		}, func(context.Context) error { return nil }, slog.New(slog.NewTextHandler(&log, nil)))
 		ctx, cancel := context.WithCancel(t.Context())
 		go p.Run(ctx)
 		change := func(to int64) {

@@ -30,10 +30,15 @@ func AgreeOnPartitions(ctx context.Context, client redis.UniversalClient, partit
 		return err
 	}
 	if stored != partitions {
-		return refusal.New("this deployment has %d partitions, --partitions says %d: every process must use the same number",
-			stored, partitions)
+		return refusePartitions(stored, partitions)
 	}
 	return nil
+}
+
+// refusePartitions says that a process has another number of partitions than its deployment.
+func refusePartitions(deployed, own int) error {
+	return refusal.New("this deployment has %d partitions, --partitions says %d: every process must use the same number",
+		deployed, own)
 }
 
 // Partitions reads the deployment's number of partitions; 0 when no process has started yet.

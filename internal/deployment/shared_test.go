@@ -5,13 +5,16 @@ import (
 	"strings"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"github.com/pacer-notify/pacer/internal/deployment"
 	"github.com/pacer-notify/pacer/internal/policy"
 	"github.com/pacer-notify/pacer/internal/refusal"
+	"github.com/pacer-notify/pacer/test/postgrestest"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
-func TestMain(m *testing.M) { redistest.Main(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(postgrestest.Around(redistest.Around(m))) }
 
 func refused(t *testing.T, err error, says string) {
 	t.Helper()

@@ -96,7 +96,7 @@ func (d *Deployment) openPostgresStore(ctx context.Context) error {
 	d.Postgres = storepostgres.New(d.Pool, d.Agendas, config)
 	d.Store = d.Postgres
 	d.Relay = storepostgres.NewRelay(d.Postgres, storepostgres.RelayConfig{
-		Check: d.Rules.check, Windows: d.Rules.LongestWindow, Rebuilt: d.publishAgain, Adopted: d.cfg.Adopted,
+		Check: d.Rules.check, Windows: d.Rules.LongestWindow, Rebuilding: d.rebuilding, Adopted: d.cfg.Adopted,
 	})
 	return d.followPreferences(ctx, d.Postgres)
 }

@@ -172,6 +172,7 @@ type rebuild struct {
 
 func (r *rebuild) run(ctx context.Context) error {
 	agendas := r.store.agendas
+	r.cfg.Rebuilding(ctx)
 	if err := r.noteLast(ctx); err != nil {
 		return err
 	}
@@ -190,9 +191,7 @@ func (r *rebuild) run(ctx context.Context) error {
 			return err
 		}
 	}
-	if r.cfg.Rebuilt != nil {
-		r.cfg.Rebuilt(ctx)
-	}
+	r.cfg.Rebuilding(ctx)
 	return nil
 }
 
@@ -223,6 +222,9 @@ func (r *rebuild) voidClaims(ctx context.Context) error {
 	}
 	err = r.store.db.InTx(ctx, pgx.TxOptions{}, func(tx *limited.Tx) error {
 		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", int64(claimLock)); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, surplusSQL, r.store.agendas.Partitions()); err != nil {
 			return err
 		}
 		rows, err := tx.Query(ctx,

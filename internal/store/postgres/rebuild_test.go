@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/store/postgres"
 	"github.com/pacer-notify/pacer/internal/store/storetest"
 	"github.com/pacer-notify/pacer/test/redistest"
@@ -80,4 +82,53 @@ func TestRebuildStopsWaitingWhenItsContextEnds(t *testing.T) {
 	if err := <-result; !errors.Is(err, context.Canceled) {
 		t.Errorf("the rebuild returned %v", err)
 	}
+}
+
+// What else the deployment keeps in Redis is written before the partitions are built, which may take minutes, and again
+// afterwards.
+func TestARebuildTellsAsItBeginsAndAsItEnds(t *testing.T) {
+	t.Parallel()
+	client := redistest.Client(t)
+	w := newWorld(t, client)
+	var built []int64
+	relay := postgres.NewRelay(w.store, postgres.RelayConfig{
+		Windows: func() time.Duration { return time.Hour },
+		Rebuilding: func(ctx context.Context) {
+			built = append(built, client.Exists(ctx, agenda.PartitionPrefix(0)+"epoch").Val())
+		},
+	})
+	w.flush(t)
+	if _, err := relay.RebuildLost(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(built, []int64{0, 1}) {
+		t.Errorf("told when the partition was built %v times, want before and after", built)
+	}
+}
+
+// The database knows the number of partitions that were built last, also when there were more before.
+func TestTheNumberOfPartitionsIsThatOfTheLastBuild(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, redistest.Client(t))
+	want := func(want int) {
+		t.Helper()
+		if n, err := postgres.Partitions(t.Context(), w.pool); n != want || err != nil {
+			t.Errorf("%d partitions, %v; want %d", n, err, want)
+		}
+	}
+	want(storetest.Partitions)
+	w.exec(t, "INSERT INTO pacer.partitions (partition, epoch, rebuilt_at) VALUES (63, 7, 1)")
+	want(64)
+	w.flush(t)
+	if _, err := w.relay.RebuildLost(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want(storetest.Partitions)
+	var epoch int
+	row := w.pool.QueryRow(t.Context(), "SELECT epoch FROM pacer.partitions WHERE partition = 63")
+	if err := row.Scan(&epoch); err != nil || epoch != 7 {
+		t.Errorf("the epoch of a former partition is %d, %v; want 7, as it was", epoch, err)
+	}
+	w.exec(t, "DELETE FROM pacer.partitions")
+	want(0)
 }

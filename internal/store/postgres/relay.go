@@ -18,8 +18,9 @@ type RelayConfig struct {
 	Check func(*notification.Notification) error
 	// Windows gives the longest window of any rule: older admissions need not be counted again.
 	Windows func() time.Duration
-	// Rebuilt is called after a rebuild of partitions. It writes again whatever else the deployment keeps in Redis.
-	Rebuilt func(ctx context.Context)
+	// Rebuilding is called as a rebuild of partitions begins, and again when it has ended: Redis may lose its data once
+	// more. It writes again whatever else the deployment keeps in Redis. Defaults to nothing.
+	Rebuilding func(ctx context.Context)
 	// Adopted is called with the number of notifications that processes without metrics of their own have accepted,
 	// each counted once, so that this process counts them. Defaults to leaving that to other processes.
 	Adopted func(category string, n int64)
@@ -45,6 +46,9 @@ type Relay struct {
 func NewRelay(store *Store, cfg RelayConfig) *Relay {
 	if cfg.Interval == 0 {
 		cfg.Interval = 500 * time.Millisecond
+	}
+	if cfg.Rebuilding == nil {
+		cfg.Rebuilding = func(context.Context) {}
 	}
 	return &Relay{cfg: cfg, store: store, log: store.cfg.Log, noted: map[int]agenda.PartitionCounts{}}
 }
