@@ -22,17 +22,19 @@ const (
 	maxLife = 28 * 24 * time.Hour
 )
 
-// passively is what each platform takes for a message that does not disturb.
+// What each platform takes for a message that does not disturb.
 //
 //nolint:gosec // G101: no credentials
-const passively = `{
-	"android": {
-		"priority": "NORMAL",
-		"notification": {"sound": null, "default_sound": null, "default_vibrate_timings": null, "vibrate_timings": null}
-	},
-	"apns": {"payload": {"aps": {"interruption-level": "passive", "sound": null}}},
-	"webpush": {"headers": {"Urgency": "low"}}
-}`
+const (
+	// passively concerns every message.
+	passively = `{"android": {"priority": "NORMAL"}, "webpush": {"headers": {"Urgency": "low"}}}`
+	// passivelyOnAndroid is for a message with a notification of Android's own. It only takes away.
+	passivelyOnAndroid = `{"android": {"notification": {
+		"sound": null, "default_sound": null, "default_vibrate_timings": null, "vibrate_timings": null
+	}}}`
+	// passivelyOnApple is for a message that Apple's devices show, or that sounds there.
+	passivelyOnApple = `{"apns": {"payload": {"aps": {"interruption-level": "passive", "sound": null}}}}`
+)
 
 // visible is what the device shows.
 type visible struct {
@@ -113,7 +115,7 @@ func changed(n *notification.Notification, message map[string]any, passive bool)
 		return nil, err
 	}
 	if passive {
-		if err := content.Merge(message, json.RawMessage(passively)); err != nil {
+		if err := pacify(message); err != nil {
 			return nil, err
 		}
 	}
@@ -133,6 +135,34 @@ func changed(n *notification.Notification, message map[string]any, passive bool)
 		return nil, err
 	}
 	return content.Encode("FCM", map[string]any{"message": message}, maxMessage)
+}
+
+// pacify makes a message passive. One without anything to show gets nothing that looks like it.
+func pacify(message map[string]any) error {
+	patches := []string{passively}
+	if member(message, "android", "notification") != nil {
+		patches = append(patches, passivelyOnAndroid)
+	}
+	aps, _ := member(message, "apns", "payload", "aps").(map[string]any)
+	if message["notification"] != nil || aps["alert"] != nil || aps["sound"] != nil {
+		patches = append(patches, passivelyOnApple)
+	}
+	for _, patch := range patches {
+		if err := content.Merge(message, json.RawMessage(patch)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// member is the member at a path within a message; nil when there is none.
+func member(message map[string]any, path ...string) any {
+	var at any = message
+	for _, name := range path {
+		object, _ := at.(map[string]any)
+		at = object[name]
+	}
+	return at
 }
 
 // texts are the members of a notification's data. FCM accepts only texts, so other values are sent as their JSON.
