@@ -33,7 +33,7 @@ func (s *Sender) post(ctx context.Context, trace *httpsend.Trace, n *notificatio
 		return trace.Classify(err)
 	}
 	defer response.Body.Close()
-	text := httpsend.Finish(ctx, response)
+	text := httpsend.Finish(ctx, response, push.ReplyRead)
 	failure := classify(response, text, message.Topic == s.cfg.Topic)
 	if failure != nil {
 		failure.Reply = push.Reply([]byte(text), n, bearer)

@@ -105,7 +105,7 @@ func TestNoCallIsMadeTwice(t *testing.T) {
 			t.Cleanup(func() { connections.Close(); server.Close() })
 			client := httpsend.NewClient(httpsend.NewTransport(nil, connections), time.Minute)
 			send := func() error {
-				return httpsend.Call(t.Context(), client, func(ctx context.Context) (*http.Request, error) {
+				return httpsend.Call(t.Context(), client, 0, func(ctx context.Context) (*http.Request, error) {
 					body := strings.NewReader("text")
 					request, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL, body)
 					if err == nil {
@@ -122,5 +122,21 @@ func TestNoCallIsMadeTwice(t *testing.T) {
 				t.Errorf("%d calls for two deliveries, the second ends with %v; want 2, ambiguous", calls.Load(), failure)
 			}
 		})
+	}
+}
+
+// Whoever asks for more of a response than a person reads gets it, and nobody gets more than was asked for.
+func TestFinishReadsAsMuchAsIsAskedFor(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ size, beginning, want int }{
+		{size: 100, beginning: push.ReplyRead, want: 100},
+		{size: 20_000, beginning: push.ReplyRead, want: push.ReplyRead},
+		{size: 20_000, beginning: httpsend.WholeReply, want: 20_000},
+		{size: 1 << 20, beginning: httpsend.WholeReply, want: httpsend.WholeReply},
+	} {
+		response := &http.Response{Body: io.NopCloser(strings.NewReader(strings.Repeat("x", c.size)))}
+		if got := len(httpsend.Finish(t.Context(), response, int64(c.beginning))); got != c.want {
+			t.Errorf("of %d bytes it reads %d, want %d", c.size, got, c.want)
+		}
 	}
 }

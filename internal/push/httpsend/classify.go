@@ -10,20 +10,21 @@ import (
 )
 
 const (
-	// maxReply is how much of a response is read, in bytes.
-	maxReply = 64 << 10
+	// WholeReply is how much of a response is read, in bytes.
+	WholeReply = 64 << 10
 	// finishIn is how long a response may take after its header. What it means stands in the header already; the rest
 	// is for people, and to use the connection again.
 	finishIn = 2 * time.Second
 )
 
 // Finish reads a response to its end, so that the connection can be used again once it is closed, and returns its
-// beginning. It does not wait for a response that drips: it closes that, and tells [push.Drips].
-func Finish(ctx context.Context, response *http.Response) string {
+// beginning: [push.ReplyRead] for people, [WholeReply] for who parses it. It does not wait for a response that drips:
+// it closes that, and tells [push.Drips].
+func Finish(ctx context.Context, response *http.Response, beginning int64) string {
 	late := time.AfterFunc(finishIn, func() { _ = response.Body.Close() })
-	text, err := io.ReadAll(io.LimitReader(response.Body, push.ReplyRead)) // what could be read has to do
+	text, err := io.ReadAll(io.LimitReader(response.Body, beginning)) // what could be read has to do
 	if err == nil {
-		_, err = io.Copy(io.Discard, io.LimitReader(response.Body, maxReply))
+		_, err = io.Copy(io.Discard, io.LimitReader(response.Body, WholeReply))
 	}
 	if !late.Stop() || err != nil {
 		push.Drips(ctx)

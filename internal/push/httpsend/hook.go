@@ -54,7 +54,7 @@ func (h *Hook) Close() error {
 
 // Send implements the method of [push.Sender].
 func (h *Hook) Send(ctx context.Context, m push.Message) error {
-	return Call(ctx, h.guarded.Client, func(ctx context.Context) (*http.Request, error) {
+	return Call(ctx, h.guarded.Client, push.ReplyRead, func(ctx context.Context) (*http.Request, error) {
 		return h.request(ctx, m.Notification)
 	}, func(response *http.Response, text string) *push.Error {
 		failure := h.Classify(response, text)

@@ -61,9 +61,9 @@ func (Checker) CheckContent(n *notification.Notification) error {
 // Send implements [push.Sender].
 func (s *Sender) Send(ctx context.Context, m push.Message) error {
 	own := false
-	return httpsend.Call(ctx, s.client.Client, func(ctx context.Context) (request *http.Request, err error) {
-		request, own, err = s.request(ctx, m)
-		return request, err
+	return httpsend.Call(ctx, s.client.Client, push.ReplyRead, func(ctx context.Context) (r *http.Request, err error) {
+		r, own, err = s.request(ctx, m)
+		return r, err
 	}, func(response *http.Response, text string) *push.Error {
 		failure := classify(response, own)
 		if failure != nil {

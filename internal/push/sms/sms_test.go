@@ -222,6 +222,11 @@ func TestResponsesAreClassified(t *testing.T) {
 			want: &push.Error{Class: push.Permanent, Code: "201"},
 		},
 		{
+			name: "a filtered text of the longest", status: 201,
+			text: `{"body":"` + strings.Repeat(`\u6f22`, 1600) + `","status":"undelivered","error_code":30007}`,
+			want: &push.Error{Class: push.Permanent, Code: "201.30007"},
+		},
+		{
 			name: "an unknown code", status: 400, text: `{"code":29999}`, want: &push.Error{Class: push.Permanent, Code: "400"},
 		},
 		{name: "a proxy", status: 502, text: "<html>", want: &push.Error{Class: push.Transient, Code: "502"}},
@@ -235,7 +240,7 @@ func TestResponsesAreClassified(t *testing.T) {
 			})
 			err := newSender(t, config(server)).Send(t.Context(), message())
 			if c.want != nil {
-				c.want.Concerns, c.want.Reply = c.want.Whom(), c.text
+				c.want.Concerns, c.want.Reply = c.want.Whom(), push.Reply([]byte(c.text), nil)
 			}
 			if diff := cmp.Diff(c.want, push.Classify(err)); diff != "" {
 				t.Errorf("outcome (-want +got):\n%s", diff)

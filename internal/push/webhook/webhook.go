@@ -133,7 +133,7 @@ func (s *Sender) Send(ctx context.Context, m push.Message) error {
 		return trace.Classify(err)
 	}
 	defer response.Body.Close()
-	text := httpsend.Finish(ctx, response)
+	text := httpsend.Finish(ctx, response, push.ReplyRead)
 	failure := responses.Read(httpsend.ResponseOf(response)) // only the status counts
 	if failure == nil {
 		return nil

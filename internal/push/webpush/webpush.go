@@ -130,7 +130,7 @@ func (s *Sender) post(ctx context.Context, trace *httpsend.Trace, m push.Message
 		return trace.Classify(err)
 	}
 	defer response.Body.Close()
-	text := httpsend.Finish(ctx, response)
+	text := httpsend.Finish(ctx, response, push.ReplyRead)
 	failure := classify(response, text)
 	if failure == nil {
 		return nil
