@@ -13,6 +13,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/queue"
 	"github.com/pacer-notify/pacer/internal/script"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
@@ -273,6 +274,29 @@ func (s *Agendas) RestoreWindow(ctx context.Context, token string, b dispatch.Ba
 	args = plan.Args(args)
 	if err := s.restore.Run(ctx, s.client, s.keys(b.Partition), args...).Err(); err != nil {
 		return fmt.Errorf("restore the window of category %s in partition %d: %w", b.Category, b.Partition, lost(err))
+	}
+	return nil
+}
+
+// restorePause pauses the queue of a partition, which Redis may have forgotten.
+//
+//	KEYS[1]  the token of the rebuild that the partition is in
+//	KEYS[2]  asynq's key of the paused queue
+//	ARGV[1]  the token of the rebuild that pauses it
+//	ARGV[2]  what pacer writes into that key
+//	Result   1
+var restorePause = script.NewWhenFull(`if redis.call('GET', KEYS[1]) ~= ARGV[1] then
+  return redis.error_reply('NOEPOCH the partition is in another rebuild')
+end
+redis.call('SET', KEYS[2], ARGV[2])
+return 1`)
+
+// RestorePause pauses the queue of a partition before the partition goes on.
+func (s *Agendas) RestorePause(ctx context.Context, token string, partition int) error {
+	key, by := queue.Paused(partition)
+	keys := []string{s.partitions[partition] + "rebuild", key}
+	if err := restorePause.Run(ctx, s.client, keys, token, by).Err(); err != nil {
+		return fmt.Errorf("pause partition %d: %w", partition, lost(err))
 	}
 	return nil
 }

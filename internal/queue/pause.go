@@ -87,5 +87,9 @@ func stateOf(partition int, value string) State {
 	return state
 }
 
+// Paused returns asynq's key of a partition's paused queue, and what pacer writes into it: for a script that pauses the
+// queue itself.
+func Paused(partition int) (key, by string) { return pausedKey(partition), pausedByPacer }
+
 // pausedKey is asynq's key of a paused queue.
 func pausedKey(partition int) string { return prefixOf(partition) + "paused" }

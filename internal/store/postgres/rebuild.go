@@ -185,6 +185,9 @@ func (r *rebuild) run(ctx context.Context) error {
 	if err := r.restore(ctx); err != nil {
 		return err
 	}
+	if err := r.restorePauses(ctx); err != nil {
+		return err
+	}
 	for _, partition := range r.partitions {
 		if err := agendas.EndRebuild(ctx, r.token, partition,
 			agenda.NewEpoch(r.epochs[partition], r.identity)); err != nil {

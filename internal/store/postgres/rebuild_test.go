@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/queue"
 	"github.com/pacer-notify/pacer/internal/store/postgres"
 	"github.com/pacer-notify/pacer/internal/store/storetest"
 	"github.com/pacer-notify/pacer/test/redistest"
@@ -131,4 +133,36 @@ func TestTheNumberOfPartitionsIsThatOfTheLastBuild(t *testing.T) {
 	}
 	w.exec(t, "DELETE FROM pacer.partitions")
 	want(0)
+}
+
+// A partition that an operator has paused grants nothing after a loss either, not even before a process looks after the
+// pauses again.
+func TestAPausedPartitionIsRebuiltPaused(t *testing.T) {
+	t.Parallel()
+	client := redistest.Client(t)
+	w := newWorld(t, client)
+	w.exec(t, "INSERT INTO pacer.pauses (kind, name, who, why) VALUES ('partition', '1', 'op', ''), "+
+		"('partition', '9', 'op', ''), ('category', '0', 'op', '')")
+	w.accept(t, w.userOf(0), "free", 1)
+	w.accept(t, w.userOf(1), "free", 1)
+	w.flush(t)
+	if _, err := w.relay.RebuildLost(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for partition, want := range []int{1, 0} {
+		reply, err := w.store.Take(t.Context(), dispatch.TakeRequest{
+			Partition: partition, ID: "a", Pull: 1, Capacity: 1,
+		})
+		if err != nil || len(reply.Pulled)+len(reply.Served) != want {
+			t.Errorf("partition %d gives %+v, %v; want %d users", partition, reply, err, want)
+		}
+	}
+	if _, err := queue.NewClient(client).Reconcile(t.Context(), storetest.Partitions,
+		func(int) bool { return false }); err != nil {
+		t.Fatal(err)
+	}
+	reply, err := w.store.Take(t.Context(), dispatch.TakeRequest{Partition: 1, ID: "b", Pull: 1, Capacity: 1})
+	if err != nil || len(reply.Pulled)+len(reply.Served) != 1 {
+		t.Errorf("once it is resumed: %+v, %v", reply, err)
+	}
 }

@@ -1,0 +1,35 @@
+package postgres
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// pausedPartitionsSQL gives the partitions that an operator has paused.
+const pausedPartitionsSQL = `SELECT name FROM pacer.pauses WHERE kind = 'partition'`
+
+// restorePauses pauses the partitions that are to stay paused, before any of them goes on: whoever follows the pauses
+// would pause them within a second, but they would send until then. A pause that ends meanwhile is undone in the same
+// way.
+func (r *rebuild) restorePauses(ctx context.Context) error {
+	rows, err := r.store.db.Query(ctx, pausedPartitionsSQL)
+	if err != nil {
+		return describe("read which partitions are paused", err)
+	}
+	paused, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return describe("read which partitions are paused", err)
+	}
+	for _, name := range paused {
+		partition, err := strconv.Atoi(name)
+		if err != nil || !r.rebuilds(partition) {
+			continue
+		}
+		if err := r.store.agendas.RestorePause(ctx, r.token, partition); err != nil {
+			return err
+		}
+	}
+	return nil
+}
