@@ -271,7 +271,11 @@ func checksBefore(name string, guarded bool) string {
 		return "local GUARDED, EPOCH = false, ''\n" + refuseMoved
 	case !guarded:
 		return "local GUARDED, EPOCH = false, ''\n"
-	case name == "accept" || name == "restore" || name == "awake":
+	case name == "accept":
+		return "local GUARDED = true\n" + requireRebuildOf
+	case name == "restore":
+		return "local GUARDED = true\n" + requireRebuild
+	case name == "awake":
 		return "local GUARDED = true\n"
 	case name == "due":
 		return script.Here + "local GUARDED = true\n"

@@ -102,16 +102,43 @@ func (s *Agendas) Lost(ctx context.Context, should func(partition int) Epoch) ([
 	return partitions, errors.Join(faults...)
 }
 
+// inRebuild is a Lua function that reports whether a partition is in a rebuild, on the data on which the rebuild began.
+// A server that has restarted, or was promoted, has the token perhaps, but not what was restored last.
+const inRebuild = script.Here + `local function in_rebuild(key, token)
+  return redis.call('GET', key) == token .. ' ' .. here()
+end
+`
+
+// notInRebuild is what a script returns that in_rebuild refuses.
+const notInRebuild = `return redis.error_reply('NOEPOCH the partition is in another rebuild, or was lost again')`
+
+// requireRebuild stands before the script that restores windows.
+const requireRebuild = "do\n" + inRebuild + "if not in_rebuild(KEYS[1] .. 'rebuild', ARGV[1]) then " + notInRebuild +
+	" end\nend\n"
+
+// requireRebuildOf stands before the script that accepts, which works in a rebuild if its second argument is a token.
+const requireRebuildOf = "if ARGV[2] ~= '' and ARGV[2] ~= 'epoch' then\n" + inRebuild +
+	"if not in_rebuild(KEYS[1] .. 'rebuild', ARGV[2]) then " + notInRebuild + " end\nend\n"
+
+// beginRebuild takes the epoch from a partition, and notes the rebuild that it is in, and on which data that began.
+//
+//	KEYS[1]  the token of the rebuild that the partition is in
+//	KEYS[2]  the epoch
+//	ARGV[1]  the token of the rebuild that begins
+//	Result   1
+var beginRebuild = script.NewWhenFull(script.Here + `redis.call('DEL', KEYS[2])
+redis.call('SET', KEYS[1], ARGV[1] .. ' ' .. here())
+return 1`)
+
 // BeginRebuild stops the partitions, and removes all their state and their wake-ups. Until [Agendas.EndRebuild], only
-// calls with the same token change them. It returns [ErrLost] when another rebuild of them has begun meanwhile.
+// calls with the same token change them. Each of these returns [ErrLost] when another rebuild of a partition has begun
+// meanwhile, or its server has other data than when it was stopped: what was restored may be missing there.
 func (s *Agendas) BeginRebuild(ctx context.Context, partitions []int, token string) error {
-	pipe := s.client.Pipeline()
 	for _, partition := range partitions {
-		pipe.Del(ctx, s.partitions[partition]+"epoch")
-		pipe.Set(ctx, s.partitions[partition]+"rebuild", token, 0)
-	}
-	if _, err := pipe.Exec(ctx); err != nil {
-		return fmt.Errorf("stop %d partitions: %w", len(partitions), err)
+		keys := []string{s.partitions[partition] + "rebuild", s.partitions[partition] + "epoch"}
+		if err := beginRebuild.Run(ctx, s.client, keys, token).Err(); err != nil {
+			return fmt.Errorf("stop partition %d: %w", partition, err)
+		}
 	}
 	cluster, ok := s.cfg.Direct.(*redis.ClusterClient)
 	if !ok {
@@ -175,8 +202,8 @@ func (s *Agendas) wipe(ctx context.Context, node redis.UniversalClient, partitio
 //	KEYS[2…]  what to remove
 //	ARGV[1]   the token of the rebuild that removes it
 //	Result    how many there were
-var removeKeys = script.NewWhenFull(`if redis.call('GET', KEYS[1]) ~= ARGV[1] then
-  return redis.error_reply('NOEPOCH the partition is in another rebuild')
+var removeKeys = script.NewWhenFull(inRebuild + `if not in_rebuild(KEYS[1], ARGV[1]) then
+  ` + notInRebuild + `
 end
 local removed = 0
 for i = 2, #KEYS do
@@ -285,8 +312,8 @@ func (s *Agendas) RestoreWindow(ctx context.Context, token string, b dispatch.Ba
 //	ARGV[1]  the token of the rebuild that pauses it
 //	ARGV[2]  what pacer writes into that key
 //	Result   1
-var restorePause = script.NewWhenFull(`if redis.call('GET', KEYS[1]) ~= ARGV[1] then
-  return redis.error_reply('NOEPOCH the partition is in another rebuild')
+var restorePause = script.NewWhenFull(inRebuild + `if not in_rebuild(KEYS[1], ARGV[1]) then
+  ` + notInRebuild + `
 end
 redis.call('SET', KEYS[2], ARGV[2])
 return 1`)
@@ -302,7 +329,7 @@ func (s *Agendas) RestorePause(ctx context.Context, token string, partition int)
 }
 
 // finishRebuild sets the epoch, and where the partition was built, unless the state was lost again during the rebuild.
-var finishRebuild = script.NewWhenFull(script.Here + `if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+var finishRebuild = script.NewWhenFull(inRebuild + `if not in_rebuild(KEYS[1], ARGV[1]) then return 0 end
 redis.call('DEL', KEYS[1])
 redis.call('MSET', KEYS[2], ARGV[2], KEYS[3], here())
 return 1`)

@@ -4,7 +4,7 @@
 -- KEYS[1]  the partition's prefix
 -- ARGV[1]  retention of ended notifications in ms
 -- ARGV[2]  "" in a store that is not guarded; "epoch" when the partition must have its state; else the token of the
---          rebuild that the partition must be in
+--          rebuild that the partition must be in, see requireRebuildOf
 -- ARGV[3]  1: accepted by a process without metrics, so that another has to count them
 -- ARGV[4…] per notification: id, category, user, priority, not before in µs (0: at once), expires_at in µs (0: never),
 --          collapse key ("": none), payload, arrival in µs since the year 2020 (0: now), its state until it is due (t,
@@ -17,12 +17,8 @@
 --          one was accepted, its user, its category, its payload}}
 local call, ARGV = redis.call, ARGV
 local retention = ARGV[1]
-if ARGV[2] == 'epoch' then
-  if call('EXISTS', partition .. 'epoch') == 0 then
-    return redis.error_reply('NOEPOCH the partition has lost its state')
-  end
-elseif ARGV[2] ~= '' and call('GET', partition .. 'rebuild') ~= ARGV[2] then
-  return redis.error_reply('NOEPOCH the partition is in another rebuild')
+if ARGV[2] == 'epoch' and call('EXISTS', partition .. 'epoch') == 0 then
+  return redis.error_reply('NOEPOCH the partition has lost its state')
 end
 local last = tonumber(call('GET', partition .. 'a') or 0)
 local elsewhere = {}

@@ -32,7 +32,8 @@
 --                     another history it grants nothing
 --   moved      string the notifications are moving to another store: no process that keeps them here may accept or
 --                     grant any
---   rebuild    string token of the rebuild in progress
+--   rebuild    string token of the rebuild in progress, a space, and the history of the server's data on which it
+--                     began; on another history nothing more is restored
 -- Per user:
 --   a:<user>   hash   the agenda: category → "next rule capped since fresh blocks most" of a backlog that is not
 --                     empty, see open_agenda; "" → "generation holder until" of the wake-up that a process holds;

@@ -2,7 +2,7 @@
 -- deliveries in flight can be refunded.
 --
 -- KEYS[1]   the partition's prefix
--- ARGV[1]   token of the rebuild that the partition must be in
+-- ARGV[1]   token of the rebuild that the partition must be in, see requireRebuild
 -- ARGV[2]   category
 -- ARGV[3]   user
 -- ARGV[4]   how many admissions
@@ -12,9 +12,6 @@
 --           "notification#generation" of a delivery in flight; then the plan, see read_plan
 --
 -- Result    1
-if redis.call('GET', partition .. 'rebuild') ~= ARGV[1] then
-  return redis.error_reply('NOEPOCH the partition is in another rebuild')
-end
 local n, before = tonumber(ARGV[4]), tonumber(ARGV[5])
 local plan, first = plan_of(7 + n, ARGV[2], ARGV[3]), tonumber(string.match(ARGV[7], '^%d+'))
 local logs, counts = plan, plan.state_log.max > 0 and plan.algorithm ~= ROLLING

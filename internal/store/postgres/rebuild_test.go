@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -165,4 +166,33 @@ func TestAPausedPartitionIsRebuiltPaused(t *testing.T) {
 	if err != nil || len(reply.Pulled)+len(reply.Served) != 1 {
 		t.Errorf("once it is resumed: %+v, %v", reply, err)
 	}
+}
+
+// A server that comes back with other data in the middle of a rebuild may lack what was restored. That rebuild ends
+// nothing, and the next one restores everything.
+func TestARebuildOnOtherDataBeginsAgain(t *testing.T) {
+	t.Parallel()
+	client := redistest.Start(t, "--enable-debug-command", "local").Client(t)
+	w := newWorld(t, client)
+	w.accept(t, w.userOf(0), "free", 3)
+	w.flush(t)
+	loseOnce := sync.OnceFunc(func() {
+		if err := client.Do(t.Context(), "DEBUG", "CHANGE-REPL-ID").Err(); err != nil {
+			t.Error(err)
+		}
+	})
+	relay := postgres.NewRelay(w.store, postgres.RelayConfig{
+		Windows: func() time.Duration { loseOnce(); return time.Hour }, // asked after the backlogs are restored
+	})
+	if _, err := relay.RebuildLost(t.Context()); !errors.Is(err, agenda.ErrLost) {
+		t.Errorf("the rebuild says %v, want %v", err, agenda.ErrLost)
+	}
+	if n := client.Exists(t.Context(), agenda.PartitionPrefix(0)+"epoch").Val(); n != 0 {
+		t.Error("the partition goes on")
+	}
+	done, err := relay.RebuildLost(t.Context())
+	if err != nil || len(done.Partitions) != storetest.Partitions || done.Waiting != 3 {
+		t.Errorf("the next rebuild: %+v, %v", done, err)
+	}
+	w.wantInLine(t, 3)
 }
