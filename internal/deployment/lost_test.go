@@ -75,7 +75,7 @@ func TestPostgresKnowsNoPartitionsBeforeTheyAreBuilt(t *testing.T) {
 }
 
 // A producer of an earlier version may have written its own number after a loss. The dispatchers start all the same.
-func TestAWrongNumberOfPartitionsIsMended(t *testing.T) {
+func TestAWrongNumberOfPartitionsIsCorrected(t *testing.T) {
 	t.Parallel()
 	of, client := durable(t)
 	works(t, of(8))
