@@ -278,13 +278,15 @@ type WindowPart struct {
 	// Before is how many stand in the parts before this one. More says that another part follows.
 	Before int
 	More   bool
+	// Cleared are the names of the caps in which these admissions count no more; "" is the user cap.
+	Cleared []string
 }
 
 // RestoreWindow counts a part of a backlog's admissions once more. The parts must come in order, one after the other:
 // where a window of a counter begins depends on everything before it. To restore the latest part again changes nothing.
 // The deliveries in flight must have been restored before.
 func (s *Agendas) RestoreWindow(ctx context.Context, token string, b dispatch.Backlog, part WindowPart) error {
-	plan := s.cfg.Settings(b.UserID, b.Category).Plan
+	plan := s.cfg.Settings(b.UserID, b.Category).Plan.WithoutCaps(part.Cleared)
 	args := make([]any, 0, 22+len(part.Admitted))
 	args = append(args, token, b.Category, b.UserID, strconv.Itoa(len(part.Admitted)), strconv.Itoa(part.Before),
 		flag(part.More))

@@ -55,7 +55,7 @@ func (a *App) apiHandler(tokens *secret.Tokens, host func(string) bool, metrics 
 		Intake: a.intake, Store: d.Store, Desk: d.Desk(a.follower), Devices: a.devices(), Users: d.Users(),
 		CheckCategory: d.Rules.CheckCategory, List: d.Store.List, Names: d.Rules.Vocabulary,
 		Endpoints: d.EndpointService(), Events: d.Events,
-		Throttle: httpapi.Windows{Agendas: d.Agendas, Audit: d.Control},
+		Throttle: d.Windows(),
 		Processes: func(ctx context.Context) ([]stats.Process, error) {
 			return presence.Alive(ctx, d.Redis.Client)
 		},

@@ -84,3 +84,26 @@ categories:
 user_cap: {limits: [{max: 40, per: 10s}]}
 retry: {max_attempts: 3, min_backoff: 50ms, max_backoff: 200ms}
 `
+
+// What an operator has cleared stays cleared when the partitions are rebuilt.
+func TestAClearOutlivesARebuild(t *testing.T) {
+	t.Parallel()
+	d, r := newDeployment(t, onPostgres, crowdPolicy, 1), newReceiver(t)
+	d.bulk(r.crowd("ada", "slow", 1))
+	r.await(t, 1)
+	if status := d.call(http.MethodDelete, "/v1/users/ada/throttle?category=slow", nil, nil, nil); status != http.StatusNoContent {
+		t.Fatalf("clear: status %d", status)
+	}
+	log := slog.New(slog.DiscardHandler)
+	if err := deployment.Verify(t.Context(), d.settings(), log, func(found storepostgres.Difference) error {
+		t.Errorf("%+v", found)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := deployment.Rebuild(t.Context(), d.settings(), log); err != nil {
+		t.Fatal(err)
+	}
+	d.bulk(r.crowd("ada", "slow", 1))
+	r.await(t, 2)
+}

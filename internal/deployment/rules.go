@@ -62,3 +62,12 @@ func (r *Rules) Formats() []httpapi.Channel {
 
 // Users keeps what the deployment's users want.
 func (d *Deployment) Users() httpapi.Users { return Users{UserStore: d.Store, deployment: d} }
+
+// Windows are the windows of the deployment's users, to look at and to clear.
+func (d *Deployment) Windows() httpapi.Windows {
+	w := httpapi.Windows{Agendas: d.Agendas, Audit: d.Control}
+	if d.Postgres != nil {
+		w.Note = d.Postgres.NoteCleared
+	}
+	return w
+}

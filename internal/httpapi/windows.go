@@ -15,6 +15,8 @@ type Windows struct {
 	Agendas *agenda.Agendas
 	// Audit is the audit log, where cleared windows are noted.
 	Audit control.Store
+	// Note notes, where windows are rebuilt from Postgres, that some are about to be cleared. Nil where they are not.
+	Note func(ctx context.Context, userID, category string) error
 }
 
 var _ Throttle = Windows{}
@@ -47,7 +49,8 @@ func (w Windows) Window(ctx context.Context, userID, category string) (Window, e
 
 // Clear implements [Throttle]. It also clears the windows of the user cap. It notes that first: what is noted and
 // not cleared only goes unchecked, but what is admitted after an unnoted clear looks like a violation. Once it is
-// noted the clear is made, also for a caller that has gone.
+// noted the clear is made, also for a caller that has gone. Before Redis forgets the windows, Postgres does: a rebuild
+// in between makes the clear, one that follows does not undo it.
 func (w Windows) Clear(ctx context.Context, userID, category string) error {
 	entry := control.Entry{By: "API", Action: control.Cleared, Subject: userID, Detail: category}
 	if err := w.Audit.Note(ctx, entry); err != nil {
@@ -55,5 +58,10 @@ func (w Windows) Clear(ctx context.Context, userID, category string) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
+	if w.Note != nil {
+		if err := w.Note(ctx, userID, category); err != nil {
+			return err
+		}
+	}
 	return w.Agendas.Clear(ctx, dispatch.BacklogOf(userID, category, w.Agendas.Partitions()))
 }

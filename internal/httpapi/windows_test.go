@@ -103,3 +103,26 @@ func TestNotedWindowsAreCleared(t *testing.T) {
 		t.Errorf("%d used, noted is %+v", used, noted)
 	}
 }
+
+// Where windows are rebuilt from Postgres, that learns of the clear before Redis does: a process that dies in between
+// leaves no clear that a rebuild undoes.
+func TestPostgresLearnsOfAClearFirst(t *testing.T) {
+	t.Parallel()
+	w, audit := oneAdmitted(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	audit.note = func(context.Context, control.Entry) error { cancel(); return nil }
+	away := errors.New("Postgres is away")
+	w.Note = func(ctx context.Context, userID, category string) error {
+		if used := usedBy(t, w); used != 1 || userID != "ada" || category != "chat" || ctx.Err() != nil {
+			t.Errorf("noted with %d used: %s, %s, %v", used, userID, category, ctx.Err())
+		}
+		return away
+	}
+	if err := w.Clear(ctx, "ada", "chat"); !errors.Is(err, away) || usedBy(t, w) != 1 {
+		t.Errorf("clearing returned %v, and %d are used", err, usedBy(t, w))
+	}
+	w.Note = func(context.Context, string, string) error { return nil }
+	if err := w.Clear(t.Context(), "ada", "chat"); err != nil || usedBy(t, w) != 0 {
+		t.Errorf("clearing returned %v, and %d are used", err, usedBy(t, w))
+	}
+}

@@ -112,6 +112,16 @@ func (p Plan) from(kind Kind) int {
 	return len(p.Rules)
 }
 
+// WithoutCaps returns the plan without the caps of some names; no name means the user cap.
+func (p Plan) WithoutCaps(names []string) Plan {
+	if len(names) > 0 {
+		p.Rules = slices.DeleteFunc(slices.Clone(p.Rules), func(r Rule) bool {
+			return r.Kind >= KindCap && slices.Contains(names, r.Cap)
+		})
+	}
+	return p
+}
+
 // WithOwnLimits returns the plan of a user whose own limits replace the category's. All caps stay. The rules that are
 // replaced become dormant, since the user may remove the own limits at any time. Own limits of the calendar make the
 // plan [Rolling], since only a log can count by it: they were set before the policy gave the category another

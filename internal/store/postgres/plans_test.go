@@ -24,6 +24,7 @@ var wholeReaders = map[string]string{
 	"historySQL": "it reads the tallies, of which the relay leaves few, and the hours that were asked for",
 	"totalsSQL":  "it adds up the tallies, of which the relay leaves few",
 	"windowsSQL": "a rebuild reads every admission that a window may hold, and what is being sent",
+	"clearedSQL": "a rebuild reads what was cleared as far back as any window looks",
 	"Audit":      "the newest entries, to a limit, unfiltered: the index is read from its end",
 }
 
@@ -31,7 +32,7 @@ var wholeReaders = map[string]string{
 // do so while a table fills, until it is analysed for the first time.
 var background = map[string]bool{
 	"admissionsSQL": true, "oldestOpenSQL": true, "openSQL": true, "fillersSQL": true, "foldSQL": true,
-	"purgeHistorySQL": true, "findOpenSQL": true, "verifyOpenSQL": true,
+	"purgeHistorySQL": true, "purgeClearedSQL": true, "findOpenSQL": true, "verifyOpenSQL": true,
 }
 
 // wantedIndexes names the index of each statement that several indexes could serve, where all but one would read rows
@@ -67,7 +68,7 @@ func TestStatementsUseTheirIndexes(t *testing.T) {
 	}
 	for _, table := range []string{
 		"notifications", "attempts", "outbox", "unplaced", "preferences", "devices", "deliveries", "idempotency_keys",
-		"tallies", "accepted_elsewhere", "history", "audit",
+		"tallies", "accepted_elsewhere", "history", "audit", "cleared",
 	} {
 		exec("ALTER TABLE pacer." + table + " SET (autovacuum_enabled = off)")
 	}
@@ -89,7 +90,7 @@ func TestStatementsUseTheirIndexes(t *testing.T) {
 		{name: "history", fill: slices.Concat(
 			[]string{`TRUNCATE pacer.notifications, pacer.attempts, pacer.outbox, pacer.unplaced, pacer.preferences,
 				pacer.devices, pacer.deliveries, pacer.idempotency_keys, pacer.tallies, pacer.accepted_elsewhere,
-				pacer.history, pacer.audit`},
+				pacer.history, pacer.audit, pacer.cleared`},
 			fillTables("now()", "'delivered'"),
 			[]string{"ANALYZE"},
 		)},
@@ -161,6 +162,7 @@ func fillTables(endedAt, status string) []string {
 		`INSERT INTO pacer.audit (at, who, action, subject)
 			SELECT now() - i * interval '10 s', 'API', CASE WHEN i % 100 > 0 THEN 'cancel' ELSE 'clear' END, 'user' || i` +
 			series,
+		`INSERT INTO pacer.cleared (user_id, log, until) SELECT 'user' || i, 'cap:', i * 1000000::bigint` + series,
 		`INSERT INTO pacer.accepted_elsewhere (category, accepted) SELECT 'chat', 1` + series,
 	}
 }

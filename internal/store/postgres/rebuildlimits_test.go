@@ -149,6 +149,100 @@ func TestRebuildBringsBackEveryLimit(t *testing.T) {
 	}
 }
 
+// An operator has cleared the windows of a category, and with them those of the user cap and of the category's named
+// caps. A rebuild leaves them cleared, those of the other categories full, and verifying finds nothing.
+func TestRebuildKeepsWhatWasCleared(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		category string
+		logs     int
+	}{
+		"OfTheLimit": {category: "chat", logs: 3}, "OfCapsOnly": {category: europe, logs: 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := limitsWorld(t)
+			w.acceptOn(t, "fcm", "ada", "chat", "c1")
+			w.acceptOn(t, "email", "ada", "chat", "c2")
+			w.deliverAll(t)
+			w.acceptOn(t, "fcm", "ada", africa, "a1")
+			if w.take(t, "ada") == nil { // it stays under way
+				t.Fatal("a1 is not granted")
+			}
+			if err := w.store.NoteCleared(t.Context(), "ada", c.category); err != nil {
+				t.Fatal(err)
+			}
+			w.clear(t, "ada", c.category)
+			w.acceptOn(t, "fcm", "ada", europe, "e1")
+			if got := w.deliverAll(t); !slices.Equal(got, []string{"e1"}) {
+				t.Fatalf("after the clear went %v, want e1", got)
+			}
+			before := w.logs(t, "ada")
+			if len(before) != c.logs {
+				t.Fatalf("logs before the loss: %v", before)
+			}
+			if diff := gocmp.Diff([]string{}, w.differences(t)); diff != "" {
+				t.Errorf("differences before the loss (-want +got):\n%s", diff)
+			}
+			w.lose(t, true)
+			if _, err := w.relay.RebuildLost(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if diff := gocmp.Diff(before, w.logs(t, "ada")); diff != "" {
+				t.Errorf("the logs are not as before (-before +now):\n%s", diff)
+			}
+			if diff := gocmp.Diff([]string{}, w.differences(t)); diff != "" {
+				t.Errorf("differences (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A counter counts after a rebuild what was admitted since the clear.
+func TestRebuildKeepsAClearedCounter(t *testing.T) {
+	t.Parallel()
+	rules := []throttle.Rule{
+		{Max: 3, Per: time.Hour},
+		{Max: 100, Per: time.Hour, Kind: throttle.KindCap},
+	}
+	w := newWorldWith(t, redistest.Client(t), agenda.Config{
+		MaxCrashes: 1000,
+		Settings: func(string, string) agenda.Settings {
+			return agenda.Settings{
+				MaxDefer: 48 * time.Hour, Plan: throttle.Plan{Algorithm: throttle.TokenBucket, Rules: rules},
+			}
+		},
+	})
+	w.accept(t, "ada", "chat", 5)
+	w.deliverAll(t)
+	if err := w.store.NoteCleared(t.Context(), "ada", "other"); err != nil { // the user cap's, not the category's
+		t.Fatal(err)
+	}
+	w.flush(t)
+	if _, err := w.relay.RebuildLost(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.deliverAll(t); len(got) > 0 {
+		t.Fatalf("%v went in spite of the limit", got)
+	}
+	if err := w.store.NoteCleared(t.Context(), "ada", "chat"); err != nil {
+		t.Fatal(err)
+	}
+	w.clear(t, "ada", "chat")
+	if got := w.deliverAll(t); len(got) != 2 {
+		t.Fatalf("after the clear went %v, want two", got)
+	}
+	w.flush(t)
+	if _, err := w.relay.RebuildLost(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.acceptOn(t, "log", "ada", "chat", "third")
+	w.acceptOn(t, "log", "ada", "chat", "fourth")
+	if got := w.deliverAll(t); !slices.Equal(got, []string{"third"}) {
+		t.Errorf("after the rebuild went %v, want the third since the clear", got)
+	}
+}
+
 // A limit of the calendar counts after a rebuild what went since its period began, and no more; and a window that
 // reaches further back counts that too.
 func TestRebuildKnowsPeriods(t *testing.T) {

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -36,24 +37,28 @@ SELECT user_id, category, admitted_at, channel, id, token FROM (
 // windowsTimeout is how long windowsSQL may take: Postgres sorts all admissions before it returns the first.
 const windowsTimeout = 5 * time.Minute
 
-// restoreWindows counts the admissions of each backlog again.
+// restoreWindows counts the admissions of each backlog again, except in the logs that were cleared since.
 func (r *rebuild) restoreWindows(ctx context.Context, tx querier) error {
 	now, err := r.store.agendas.Now(ctx)
 	if err != nil {
 		return err
 	}
-	rows, err := tx.Query(ctx, windowsSQL, now.Add(-r.cfg.Windows()).UnixMicro())
+	since := now.Add(-r.cfg.Windows()).UnixMicro()
+	w := &windowRestore{rebuild: r}
+	if w.cleared, err = clearedSince(ctx, tx, since); err != nil {
+		return err
+	}
+	rows, err := tx.Query(ctx, windowsSQL, since)
 	if err != nil {
 		return describe("read the admissions", err)
 	}
-	w := &windowRestore{rebuild: r}
 	w.group.SetLimit(restorers)
 	var user, category, channel, id, claim string
 	var at int64
 	_, err = pgx.ForEachRow(rows, []any{&user, &category, &at, &channel, &id, &claim}, func() error {
 		if user != w.backlog.UserID || category != w.backlog.Category {
 			w.end(ctx)
-			w.backlog = dispatch.BacklogOf(user, category, r.store.agendas.Partitions())
+			w.begin(dispatch.BacklogOf(user, category, r.store.agendas.Partitions()))
 		}
 		admission := agenda.Admission{At: throttle.Micros(at), Channel: notification.Channel(channel)}
 		if g, ok := readToken(claim); ok {
@@ -75,19 +80,35 @@ func (r *rebuild) restoreWindows(ctx context.Context, tx querier) error {
 type windowRestore struct {
 	*rebuild
 	group   errgroup.Group
+	cleared map[string]cleared // by user
 	backlog dispatch.Backlog
+	plan    throttle.Plan            // the backlog's, if logs of its user were cleared
 	part    agenda.WindowPart        // what has been read since the last part that was handed over
 	parts   chan<- agenda.WindowPart // to the backlog's goroutine; nil before its first part
 }
 
-// add takes the next admission of the backlog.
+// begin begins with another backlog.
+func (w *windowRestore) begin(b dispatch.Backlog) {
+	w.backlog, w.plan = b, throttle.Plan{}
+	if w.cleared[b.UserID] != nil {
+		w.plan = w.store.agendas.PlanOf(b.UserID, b.Category)
+	}
+}
+
+// add takes the next admission of the backlog. One that was cleared from the category's log was cleared from all of its
+// logs. One that was cleared from logs of caps only, with another category, counts in the others.
 func (w *windowRestore) add(ctx context.Context, a agenda.Admission) {
-	if len(w.part.Admitted) == windowPart {
+	cleared := w.cleared[w.backlog.UserID]
+	if cleared.has(categoryLog(w.backlog.Category), a.At) {
+		return
+	}
+	caps := cleared.caps(w.plan, a.At)
+	if n := len(w.part.Admitted); n == windowPart || n > 0 && !slices.Equal(caps, w.part.Cleared) {
 		w.part.More = true
 		w.hand(ctx)
-		w.part = agenda.WindowPart{Before: w.part.Before + windowPart}
+		w.part = agenda.WindowPart{Before: w.part.Before + n}
 	}
-	w.part.Admitted = append(w.part.Admitted, a)
+	w.part.Cleared, w.part.Admitted = caps, append(w.part.Admitted, a)
 }
 
 // hand hands the part over. It waits while so many backlogs are being restored, or the one before this part.

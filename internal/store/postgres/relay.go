@@ -176,7 +176,8 @@ func (r *Store) Purge(ctx context.Context, longestWindow time.Duration) (int64, 
 			break
 		}
 	}
-	return total, errors.Join(r.purgeImported(ctx, keep), r.purgeKeys(ctx), r.purgeHistory(ctx))
+	return total, errors.Join(r.purgeImported(ctx, keep), r.purgeKeys(ctx), r.purgeHistory(ctx),
+		r.purgeCleared(ctx, keep))
 }
 
 // purgeKeysSQL removes idempotency keys that have expired, and returns how many it has looked at. One whose

@@ -72,8 +72,12 @@ func (l *Relay) verifyWindows(ctx context.Context, found func(Difference) error)
 			return nil
 		},
 	}
+	forgotten, err := clearedSince(ctx, l.store.pool, since)
+	if err != nil {
+		return err
+	}
 	verify := func(userID string, admitted admissions) error {
-		differences, err := l.compareWindows(ctx, userID, admitted)
+		differences, err := l.compareWindows(ctx, userID, admitted, forgotten[userID])
 		if err != nil || len(differences) == 0 {
 			return err
 		}
@@ -105,7 +109,8 @@ func (l *Relay) verifyWindows(ctx context.Context, found func(Difference) error)
 }
 
 // windowsAgain compares the windows of some users again. It reads their admissions before and after it looks at Redis:
-// Postgres learns first that an admission does not count, so one that it has at both times must be counted in Redis.
+// Postgres learns first that an admission does not count, so one that it has at both times must be counted in Redis. It
+// learns first of a clear, too.
 func (l *Relay) windowsAgain(ctx context.Context, users []windowDoubts, since int64) ([]windowDoubts, error) {
 	var still []windowDoubts
 	for _, user := range users {
@@ -121,7 +126,12 @@ func (l *Relay) windowsAgain(ctx context.Context, users []windowDoubts, since in
 		if err != nil {
 			return nil, err
 		}
-		if user.differences = l.differences(user.userID, before.both(after), in); len(user.differences) > 0 {
+		forgotten, err := clearedOf(ctx, l.store.pool, user.userID)
+		if err != nil {
+			return nil, err
+		}
+		user.differences = l.differences(user.userID, before.both(after), in, forgotten)
+		if len(user.differences) > 0 {
 			still = append(still, user)
 		}
 	}
@@ -157,7 +167,9 @@ func (l *Relay) admissionsOf(ctx context.Context, userID string, since int64) (a
 }
 
 // compareWindows finds the logs of a user that lack admissions.
-func (l *Relay) compareWindows(ctx context.Context, userID string, admitted admissions) ([]Difference, error) {
+func (l *Relay) compareWindows(ctx context.Context, userID string, admitted admissions,
+	forgotten cleared,
+) ([]Difference, error) {
 	if len(admitted) == 0 {
 		return nil, nil
 	}
@@ -165,7 +177,7 @@ func (l *Relay) compareWindows(ctx context.Context, userID string, admitted admi
 	if err != nil {
 		return nil, err
 	}
-	return l.differences(userID, admitted, in), nil
+	return l.differences(userID, admitted, in, forgotten), nil
 }
 
 // windowsIn are a user's logs in Redis, and a moment after they were read.
@@ -184,8 +196,8 @@ func (l *Relay) windowsOf(ctx context.Context, userID string, admitted admission
 	return windowsIn{in, throttle.MicrosOf(now)}, err
 }
 
-// differences are the logs that lack admissions.
-func (l *Relay) differences(userID string, admitted admissions, in windowsIn) []Difference {
+// differences are the logs that lack admissions which were not cleared from them.
+func (l *Relay) differences(userID string, admitted admissions, in windowsIn, forgotten cleared) []Difference {
 	var differences []Difference
 	add := func(name string, missing int) {
 		if missing > 0 {
@@ -209,14 +221,16 @@ func (l *Relay) differences(userID string, admitted admissions, in windowsIn) []
 			namedRules[name] = rules
 		}
 		if plan.Algorithm.KeepsLog() {
-			add(category, uncounted(plan.CategoryRules(), moments, in.Categories[category], in.now))
+			counting := forgotten.from(categoryLog(category), moments)
+			add(category, uncounted(plan.CategoryRules(), counting, in.Categories[category], in.now))
 		}
 	}
 	slices.Sort(all)
-	add(capName, uncounted(capRules, all, in.Cap, in.now))
+	add(capName, uncounted(capRules, forgotten.from(capLog(""), all), in.Cap, in.now))
 	for _, name := range slices.Sorted(maps.Keys(named)) {
 		slices.Sort(named[name])
-		add("cap "+name, uncounted(namedRules[name], named[name], in.Named[name], in.now))
+		counting := forgotten.from(capLog(name), named[name])
+		add("cap "+name, uncounted(namedRules[name], counting, in.Named[name], in.now))
 	}
 	return differences
 }

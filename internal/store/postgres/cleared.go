@@ -1,0 +1,120 @@
+package postgres
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pacer-notify/pacer/internal/throttle"
+)
+
+// noteClearedSQL notes up to which moment some logs of a user are cleared.
+const noteClearedSQL = `
+INSERT INTO pacer.cleared AS c (user_id, log, until) SELECT $1, log, $3 FROM unnest($2::text[]) AS l(log)
+ON CONFLICT (user_id, log) DO UPDATE SET until = greatest(c.until, excluded.until)`
+
+const (
+	// clearedSQL returns the logs that were cleared after $1.
+	clearedSQL = "SELECT user_id, log, until FROM pacer.cleared WHERE until > $1"
+	// clearedOfSQL returns those of one user.
+	clearedOfSQL = "SELECT user_id, log, until FROM pacer.cleared WHERE user_id = $1"
+	// purgeClearedSQL removes what no window that is rebuilt looks back to.
+	purgeClearedSQL = "DELETE FROM pacer.cleared WHERE until < $1"
+)
+
+// categoryLog and capLog name the logs of a user in pacer.cleared. A cap without a name is the user cap.
+func categoryLog(category string) string { return "category:" + category }
+func capLog(name string) string          { return "cap:" + name }
+
+// NoteCleared notes that the windows of a user's category are about to be cleared, with those of the user cap and of
+// the category's named caps: a rebuild counts only what is admitted from now on. What is admitted between now and the
+// clear it counts, too.
+func (r *Store) NoteCleared(ctx context.Context, userID, category string) error {
+	now, err := r.agendas.Now(ctx)
+	if err != nil {
+		return err
+	}
+	logs := []string{capLog(""), categoryLog(category)}
+	for _, rules := range r.agendas.PlanOf(userID, category).NamedCaps() {
+		logs = append(logs, capLog(rules[0].Cap))
+	}
+	slices.Sort(logs) // several at once lock the rows in one order
+	if _, err := r.db.Exec(ctx, noteClearedSQL, userID, logs, now.UnixMicro()); err != nil {
+		return describe("note which windows are to be cleared", err)
+	}
+	return nil
+}
+
+// cleared says up to which moment the logs of a user were cleared.
+type cleared map[string]throttle.Micros
+
+// has reports whether an admission at a moment was cleared from a log.
+func (c cleared) has(log string, at throttle.Micros) bool { return at <= c[log] }
+
+// from returns those of some moments that a log still counts.
+func (c cleared) from(log string, moments []throttle.Micros) []throttle.Micros {
+	return slices.DeleteFunc(slices.Clone(moments), func(at throttle.Micros) bool { return c.has(log, at) })
+}
+
+// caps returns the names of those caps of a plan from which an admission at a moment was cleared.
+func (c cleared) caps(plan throttle.Plan, at throttle.Micros) []string {
+	var names []string
+	if len(c) == 0 {
+		return nil
+	}
+	if c.has(capLog(""), at) {
+		names = append(names, "")
+	}
+	for _, rules := range plan.NamedCaps() {
+		if c.has(capLog(rules[0].Cap), at) {
+			names = append(names, rules[0].Cap)
+		}
+	}
+	return names
+}
+
+// clearedSince reads what was cleared after a moment, by user.
+func clearedSince(ctx context.Context, db querier, since int64) (map[string]cleared, error) {
+	rows, err := db.Query(ctx, clearedSQL, since)
+	if err != nil {
+		return nil, describe("read which windows were cleared", err)
+	}
+	return scanCleared(rows)
+}
+
+// clearedOf reads what was cleared of one user.
+func clearedOf(ctx context.Context, db querier, userID string) (cleared, error) {
+	rows, err := db.Query(ctx, clearedOfSQL, userID)
+	if err != nil {
+		return nil, describe("read which windows of a user were cleared", err)
+	}
+	all, err := scanCleared(rows)
+	return all[userID], err
+}
+
+// scanCleared reads rows of clearedSQL.
+func scanCleared(rows pgx.Rows) (map[string]cleared, error) {
+	all := map[string]cleared{}
+	var user, log string
+	var until int64
+	if _, err := pgx.ForEachRow(rows, []any{&user, &log, &until}, func() error {
+		if all[user] == nil {
+			all[user] = cleared{}
+		}
+		all[user][log] = throttle.Micros(until)
+		return nil
+	}); err != nil {
+		return nil, describe("read which windows were cleared", err)
+	}
+	return all, nil
+}
+
+// purgeCleared removes what was cleared longer ago than any window looks back.
+func (r *Store) purgeCleared(ctx context.Context, keep time.Duration) error {
+	if _, err := r.db.Exec(ctx, purgeClearedSQL, time.Now().Add(-keep).UnixMicro()); err != nil {
+		return describe("purge which windows were cleared", err)
+	}
+	return nil
+}
