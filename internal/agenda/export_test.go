@@ -1,6 +1,7 @@
 package agenda
 
 import (
+	"context"
 	"strings"
 
 	"github.com/pacer-notify/pacer/internal/script"
@@ -38,3 +39,11 @@ local function test_expire() end
 
 // Spread has the store work as on Redis Cluster, where each partition may be on a server of its own.
 func (s *Agendas) Spread() { s.oneServer = false }
+
+// BeginRebuild stops partitions and empties them.
+func (s *Agendas) BeginRebuild(ctx context.Context, partitions []int, token string) error {
+	if err := s.Stop(ctx, partitions, token); err != nil {
+		return err
+	}
+	return s.Empty(ctx, partitions, token)
+}

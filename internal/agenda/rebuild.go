@@ -120,26 +120,32 @@ const requireRebuild = "do\n" + inRebuild + "if not in_rebuild(KEYS[1] .. 'rebui
 const requireRebuildOf = "if ARGV[2] ~= '' and ARGV[2] ~= 'epoch' then\n" + inRebuild +
 	"if not in_rebuild(KEYS[1] .. 'rebuild', ARGV[2]) then " + notInRebuild + " end\nend\n"
 
-// beginRebuild takes the epoch from a partition, and notes the rebuild that it is in, and on which data that began.
+// stop takes the epoch from a partition, and notes the rebuild that it is in, and on which data that began.
 //
 //	KEYS[1]  the token of the rebuild that the partition is in
 //	KEYS[2]  the epoch
 //	ARGV[1]  the token of the rebuild that begins
 //	Result   1
-var beginRebuild = script.NewWhenFull(script.Here + `redis.call('DEL', KEYS[2])
+var stop = script.NewWhenFull(script.Here + `redis.call('DEL', KEYS[2])
 redis.call('SET', KEYS[1], ARGV[1] .. ' ' .. here())
 return 1`)
 
-// BeginRebuild stops the partitions, and removes all their state and their wake-ups. Until [Agendas.EndRebuild], only
-// calls with the same token change them. Each of these returns [ErrLost] when another rebuild of a partition has begun
-// meanwhile, or its server has other data than when it was stopped: what was restored may be missing there.
-func (s *Agendas) BeginRebuild(ctx context.Context, partitions []int, token string) error {
+// Stop stops the partitions for a rebuild. Until [Agendas.EndRebuild], only calls with the same token change them. Each
+// of these returns [ErrLost] when another rebuild of a partition has begun meanwhile, or its server has other data than
+// when it was stopped: what was restored may be missing there.
+func (s *Agendas) Stop(ctx context.Context, partitions []int, token string) error {
 	for _, partition := range partitions {
 		keys := []string{s.partitions[partition] + "rebuild", s.partitions[partition] + "epoch"}
-		if err := beginRebuild.Run(ctx, s.client, keys, token).Err(); err != nil {
+		if err := stop.Run(ctx, s.client, keys, token).Err(); err != nil {
 			return fmt.Errorf("stop partition %d: %w", partition, err)
 		}
 	}
+	return nil
+}
+
+// Empty removes all state and the wake-ups of partitions that are stopped. It returns [ErrLost] when another rebuild of
+// them has begun meanwhile.
+func (s *Agendas) Empty(ctx context.Context, partitions []int, token string) error {
 	cluster, ok := s.cfg.Direct.(*redis.ClusterClient)
 	if !ok {
 		return s.wipe(ctx, s.cfg.Direct, partitions, token)

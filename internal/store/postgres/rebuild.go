@@ -173,10 +173,13 @@ type rebuild struct {
 func (r *rebuild) run(ctx context.Context) error {
 	agendas := r.store.agendas
 	r.cfg.Rebuilding(ctx)
+	if err := agendas.Stop(ctx, r.partitions, r.token); err != nil {
+		return err
+	}
 	if err := r.noteLast(ctx); err != nil {
 		return err
 	}
-	if err := agendas.BeginRebuild(ctx, r.partitions, r.token); err != nil {
+	if err := agendas.Empty(ctx, r.partitions, r.token); err != nil {
 		return err
 	}
 	if err := r.voidClaims(ctx); err != nil {
@@ -198,8 +201,8 @@ func (r *rebuild) run(ctx context.Context) error {
 	return nil
 }
 
-// noteLast notes the counts of the partitions before their state is removed. Counts without an epoch belong to the
-// state that the partition has lost.
+// noteLast notes the counts of the partitions before their state is removed. The partitions are stopped, so nothing is
+// counted after it has read the counts. Counts without an epoch belong to the state that the partition has lost.
 func (r *rebuild) noteLast(ctx context.Context) error {
 	counts, away := r.store.agendas.Counts(ctx)
 	if len(counts) == 0 {

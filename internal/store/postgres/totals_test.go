@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -364,5 +365,49 @@ func TestPullsAndDeferralsSurviveALoss(t *testing.T) {
 	}
 	if got := w.stats(t).Totals; got.Pulls != int64(w.pulled) || got.Pulls == want.Pulls {
 		t.Errorf("%d pulls, want %d, more than %d", got.Pulls, w.pulled, want.Pulls)
+	}
+}
+
+// afterCounts is a hook that does something once the counts of the partitions have been read.
+type afterCounts struct {
+	do func()
+}
+
+// DialHook implements [goredis.Hook].
+func (*afterCounts) DialHook(next goredis.DialHook) goredis.DialHook { return next }
+
+// ProcessHook implements [goredis.Hook].
+func (*afterCounts) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook { return next }
+
+// ProcessPipelineHook implements [goredis.Hook].
+func (a *afterCounts) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []goredis.Cmder) error {
+		err := next(ctx, cmds)
+		if do := a.do; do != nil && cmds[len(cmds)-1].Name() == "hgetall" {
+			a.do = nil
+			do()
+		}
+		return err
+	}
+}
+
+// A deployment goes on while it is rebuilt: what is counted up to the moment at which its partitions stop is noted.
+func TestARebuildNotesTheLastCounts(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, redistest.Client(t))
+	w.accept(t, "ada", "free", 3)
+	read := false
+	w.redis.AddHook(&afterCounts{do: func() {
+		w.pull(t, w.agendas.PartitionOf("ada"))
+		read = true
+	}})
+	if _, err := w.relay.Rebuild(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.stats(t).Totals.Pulls; got != int64(w.pulled) || !read {
+		t.Errorf("%d pulls, want %d", got, w.pulled)
+	}
+	if got := w.deliverAll(t); len(got) != 3 {
+		t.Errorf("delivered %v, want 3", got)
 	}
 }
