@@ -29,10 +29,25 @@ type Entry struct {
 	// Arrival is when another store accepted it; zero for now. It decides the place in the backlog, however late the
 	// entry comes.
 	Arrival time.Time
+	// Deferred says whether an entry that is restored was deferred before, so that its deferral is counted once.
+	Deferred Deferred
 	// InFlight is its delivery, when a worker was making it as the partition lost its state. It stands instead of a
 	// place in the backlog. Only [Agendas.RestoreEntries] takes such an entry.
 	InFlight *InFlight
 }
+
+// Deferred is what is known of whether a notification was deferred before its partition lost its state.
+type Deferred string
+
+const (
+	// NotDeferred says that it was not.
+	NotDeferred Deferred = ""
+	// WasDeferred says that it was.
+	WasDeferred Deferred = "1"
+	// IfBlocked says that it was in its backlog: it was deferred if that was blocked. That is taken to be so if it is
+	// blocked when it is served first.
+	IfBlocked Deferred = "2"
+)
 
 // InFlight is a delivery that was in flight when its partition lost its state. After the rebuild its grant can be
 // extended and settled like any other.
@@ -97,6 +112,7 @@ func (s *Agendas) acceptUnder(ctx context.Context, under string, partition int, 
 		case e.Retrying:
 			state = "r"
 		}
+		state = state[:1] + string(e.Deferred) + state[1:]
 		if !e.Arrival.IsZero() {
 			arrival = strconv.FormatInt(e.Arrival.UnixMicro()-arrivalEpoch, 10)
 		}

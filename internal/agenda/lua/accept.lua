@@ -8,7 +8,8 @@
 -- ARGV[3]  1: accepted by a process without metrics, so that another has to count them
 -- ARGV[4…] per notification: id, category, user, priority, not before in µs (0: at once), expires_at in µs (0: never),
 --          collapse key ("": none), payload, arrival in µs since the year 2020 (0: now), its state until it is due (t,
---          r; or that of a delivery in flight, see accept_in_flight), 1 when its priority bypasses the limits, 2 when
+--          r; or that of a delivery in flight, see accept_in_flight) and, if it is restored, 1 when it was deferred
+--          before, 2 when it was if it stood in a blocked backlog; 1 when its priority bypasses the limits, 2 when
 --          closed intervals do not hold for it, 3 when it may go sooner than what it comes before, see Plan.Overtakes,
 --          and 4 for both; 1 when the user has limits of their own
 --
@@ -59,6 +60,7 @@ local function optional_fields(n, from, joined)
   if n.expires_at ~= '0' then add('e', n.expires_at) end
   if n.collapse ~= '' then add('k', n.collapse) end
   if n.bypasses then add('i', '1') end
+  if n.before == '1' then add('d', '1') end
   if from ~= n.arrival then add('l', digits(from)) end
   if joined and joined ~= 0 then add('j', digits(joined)) end
   return optional
@@ -77,7 +79,8 @@ local function accept_due(agenda, n, from)
   local at_place = place(tonumber(n.priority), from)
   local passes = n.bypasses or
     backlog.next > 0 and (n.exempt and backlog.rule < 0 or n.overtakes and goes_first(n, backlog, at_place))
-  local joined = add_to_backlog(agenda, backlog, n.id, at_place, passes, false)
+  local joined = add_to_backlog(agenda, backlog, n.id, at_place, passes, n.before == '1')
+  if n.before == '2' and not passes and backlog.since < YEAR_2020 then backlog.since = backlog.since + 1 end
   store(n, 'q', optional_fields(n, from, joined))
   -- A backlog that is not empty has a wake-up. But a notification that passes what others wait for does not wait for it,
   -- and one that would wait for too long ends at once.
@@ -120,6 +123,7 @@ local function accept(n)
   if ARGV[3] == '1' then elsewhere[n.category] = (elsewhere[n.category] or 0) + 1 end
   count('accepted', 1)
   note_history('A', n.category)
+  if #n.state > 1 then n.before, n.state = string.match(n.state, '^%a(%d?)'), string.gsub(n.state, '^(%a)%d', '%1') end
   if string.sub(n.state, 1, 1) == 's' then return accept_in_flight(n) end
   local agenda, from = open_agenda(n.user), n.arrival
   if n.collapse ~= '' then

@@ -102,7 +102,8 @@ end
 --   rule    the number in the plan of the rule that blocks it; below 0 a closed interval does
 --   capped  1 when that rule is the user's cap, 3 when it is a named cap; 2 when its category is paused: then no rule
 --           blocks it, yet nothing goes
---   since   when it was blocked last
+--   since   when it was blocked last; while it has never been, how many of the fresh ones are taken to have been deferred,
+--           and counted, before a rebuild
 --   fresh   how many in it have not been deferred: they came while it was not blocked, or they bypass
 --   blocks  how often it was blocked since it was last empty
 --   most    while it is blocked: how many can go at most within max_defer, as of when it was blocked; 0 for any number
@@ -201,12 +202,13 @@ local function set_blocked(agenda, backlog, next_, rule, capped, most)
   count('capped', (capped and size or 0) - (backlog.capped and before or 0))
   local quiet, was_quiet = rule < 0, is_quiet(backlog)
   count('quiet', (quiet and size or 0) - (was_quiet and before or 0))
+  local again = backlog.since < YEAR_2020 and backlog.since or 0
   if backlog.next == 0 then
     redis.call('HINCRBY', partition .. 'v', agenda.user, '1')
     backlog.since = now
   end
   if backlog.fresh > 0 then
-    note_deferrals(agenda.user, backlog.category, backlog.fresh, rule)
+    if backlog.fresh > again then note_deferrals(agenda.user, backlog.category, backlog.fresh - again, rule) end
     backlog.blocks, backlog.fresh = backlog.blocks + 1, 0
   end
   if backlog.next > 0 and was_quiet ~= quiet then redis.call('ZREM', set_of_blocked(was_quiet), backlog.name) end
@@ -283,6 +285,8 @@ local function note_removal(agenda, backlog, joined)
   count('waiting', -1)
   if not was_deferred(backlog, joined) then
     backlog.fresh = math.max(0, backlog.fresh - 1)
+    -- Those from before a rebuild go first.
+    if backlog.since > 0 and backlog.since < YEAR_2020 then backlog.since = backlog.since - 1 end
   elseif backlog.next > 0 then
     count('deferred', -1)
     if backlog.capped then count('capped', -1) end

@@ -15,8 +15,9 @@ import (
 // openSQL returns notifications that have not ended, in the order of arrival, behind a place in that order.
 const openSQL = `
 SELECT id, user_id, category, priority, send_at, expires_at, collapse_key, status, not_before, claimed_until,
-	accepted_at, channel, token, attempts, policy_version, zone
-FROM pacer.notifications
+	accepted_at, channel, token, attempts, policy_version, zone, deferrals > 0,
+	EXISTS (SELECT FROM pacer.outbox o WHERE o.id = ANY (ARRAY[n.id]))
+FROM pacer.notifications n
 WHERE ended_at IS NULL AND (accepted_at, id) > ($1, $2) ORDER BY accepted_at, id LIMIT $3`
 
 // open is a notification that has not ended.
@@ -29,6 +30,8 @@ type open struct {
 	claim    string
 	attempts int
 	basis    notification.Basis
+	// deferred is true when the latest claim knew of a deferral.
+	deferred bool
 	// coming is true for a notification in the outbox: the relay will put it into its backlog.
 	coming bool
 }
@@ -40,7 +43,8 @@ func scanOpen(row pgx.CollectableRow) (open, error) {
 	var channel notification.Channel
 	err := row.Scan(&o.ID, &o.UserID, &o.Category, &o.Priority, &sendAt, &expiresAt, &o.CollapseKey, &o.status,
 		&notBefore, &leased,
-		&o.acceptedAt, &channel, &o.claim, &o.attempts, &o.basis.PolicyVersion, &o.basis.Zone)
+		&o.acceptedAt, &channel, &o.claim, &o.attempts, &o.basis.PolicyVersion, &o.basis.Zone,
+		&o.deferred, &o.coming)
 	o.Payload = agenda.OnChannel(channel)
 	o.SendAt, o.ExpiresAt, o.notBefore, o.leasedUntil = moment(sendAt), moment(expiresAt), moment(notBefore),
 		moment(leased)
@@ -69,6 +73,18 @@ func (o open) entry() agenda.Entry {
 		LeasedUntil: leasedUntil, Basis: o.basis,
 	}
 	return e
+}
+
+// deferredBefore is what is known of its deferral. Only Redis knew of one since the latest claim. Nobody has deferred
+// one that has yet to reach its backlog.
+func (o open) deferredBefore() agenda.Deferred {
+	switch {
+	case o.deferred:
+		return agenda.WasDeferred
+	case o.coming:
+		return agenda.NotDeferred
+	}
+	return agenda.IfBlocked
 }
 
 // restoreEntries puts notifications that have not ended back into their backlogs, and sets their wake-ups. Those that
@@ -102,7 +118,7 @@ func (r *rebuild) restoreBatch(ctx context.Context, batch []open) error {
 			continue
 		}
 		e := o.entry()
-		e.Arrival = o.acceptedAt
+		e.Arrival, e.Deferred = o.acceptedAt, o.deferredBefore()
 		partitions[partition] = append(partitions[partition], e)
 	}
 	for partition, entries := range partitions {

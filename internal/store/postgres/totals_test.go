@@ -411,3 +411,85 @@ func TestARebuildNotesTheLastCounts(t *testing.T) {
 		t.Errorf("delivered %v, want 3", got)
 	}
 }
+
+// Each deferral is counted once, whatever is lost: not again when the first take after a rebuild blocks the backlog.
+// What was accepted while Redis was lost, and what comes after the rebuild, counts when it is deferred.
+func TestADeferralIsCountedOnceWhateverIsLost(t *testing.T) {
+	t.Parallel()
+	w := endWorld(t)
+	want := int64(0)
+	check := func(when string, more int64) {
+		t.Helper()
+		want += more
+		w.deliverAll(t)
+		w.round(t)
+		w.wantHistory(t)
+		if got := w.stats(t).Totals.Deferrals; got != want {
+			t.Errorf("%s: %d deferrals, want %d", when, got, want)
+		}
+	}
+	w.accept(t, "ada", "chat", 5) // two a minute
+	check("at first", 3)
+	if _, err := w.relay.Rebuild(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	check("after a rebuild", 0)
+	w.flush(t)
+	w.acceptOne(t, notification.Notification{ID: "free"})
+	w.accept(t, "ben", "slow", 3) // one an hour
+	w.round(t)
+	check("after a loss", 2)
+	if counts := w.stats(t); counts.Deferred != 5 || counts.Queued != 0 {
+		t.Errorf("after a loss %d are deferred and %d queued, want 5 and none", counts.Deferred, counts.Queued)
+	}
+	w.exec(t, "UPDATE pacer.attempts SET admitted_at = admitted_at - 61000000 WHERE category = 'chat'")
+	w.flush(t)
+	w.round(t)
+	w.acceptOn(t, notification.ChannelLog, "ada", "chat", "new")
+	check("when a minute has passed", 1) // two of the three go
+	if counts := w.stats(t); counts.Deferred != 4 {
+		t.Errorf("when a minute has passed %d are deferred, want 4", counts.Deferred)
+	}
+	w.clear(t, "ada", "chat")
+	check("when the windows are cleared", 0)
+	if counts := w.stats(t); counts.Deferred != 2 || counts.Queued != 0 {
+		t.Errorf("at last %d are deferred and %d queued, want 2 and none", counts.Deferred, counts.Queued)
+	}
+}
+
+// A notification that was deferred, then tried and is to be tried again, or is under way, is not counted again when it
+// is deferred after a rebuild.
+func TestADeferralBeforeAnAttemptIsCountedOnce(t *testing.T) {
+	t.Parallel()
+	for name, retries := range map[string]bool{"Retrying": true, "InFlight": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := endWorld(t)
+			w.accept(t, "ada", "slow", 2)
+			w.deliverAll(t)
+			w.clear(t, "ada", "slow")
+			granted := w.take(t, "ada")
+			if granted == nil {
+				t.Fatal("the second is not granted")
+			}
+			again := dispatch.Outcome{Disposition: dispatch.Retry, Reason: "transient: 503", RetryAfter: time.Minute}
+			if retries {
+				w.settle(t, granted, again)
+			}
+			w.round(t)
+			w.flush(t)
+			w.round(t)
+			if !retries {
+				w.settle(t, granted, again)
+			}
+			w.comeDue(t, "ada")
+			if got := w.deliverAll(t); len(got) > 0 {
+				t.Fatalf("%v went, want it deferred", got)
+			}
+			w.round(t)
+			if got := w.stats(t); got.Totals.Deferrals != 1 || got.Deferred != 1 {
+				t.Errorf("%d deferrals, and %d are deferred; want 1 and 1", got.Totals.Deferrals, got.Deferred)
+			}
+		})
+	}
+}
