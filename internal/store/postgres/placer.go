@@ -32,7 +32,7 @@ const (
 type placer struct {
 	store   *Store
 	room    *semaphore.Weighted
-	acks    *batch.Batcher[[]string, struct{}]
+	acks    *batch.Batcher[[]string, int]
 	running sync.WaitGroup
 	closing atomic.Bool
 
@@ -129,7 +129,11 @@ func (p *placer) run(ctx context.Context, s *statement, w *placing) {
 	if s.left.Load() {
 		return
 	}
-	if _, err := p.acks.Do(ctx, s.rows()); err != nil {
+	deleted, err := p.acks.Do(ctx, s.rows())
+	if err == nil && deleted*unplacedRow < len(s.ids) {
+		err = p.store.leaveEnded(ctx, s.ids)
+	}
+	if err != nil {
 		p.store.cfg.Log.WarnContext(ctx,
 			"could not note that accepted notifications are in their backlogs; the relay will check them",
 			"count", len(s.ids), "error", err)
@@ -194,21 +198,51 @@ func (s *statement) rows() []string {
 	return []string{slices.Min(s.ids)}
 }
 
-// acknowledgeSQL deletes the rows of placed notifications from pacer.unplaced.
-const acknowledgeSQL = "DELETE FROM pacer.unplaced WHERE first = ANY ($1)"
+// acknowledgeSQL deletes the rows of placed notifications from pacer.unplaced, and returns their keys.
+const acknowledgeSQL = "DELETE FROM pacer.unplaced WHERE first = ANY ($1) RETURNING first"
 
-// acknowledge deletes the rows of many statements. The database may forget that in a crash; then the relay checks the
-// notifications again.
-func (p *placer) acknowledge(ctx context.Context, statements [][]string) ([]struct{}, error) {
+// acknowledge deletes the rows of many statements, and returns how many each had. The database may forget that in a
+// crash; then the relay checks the notifications again.
+func (p *placer) acknowledge(ctx context.Context, statements [][]string) ([]int, error) {
 	ctx, cancel := bounded(ctx, p.store.cfg.StatementTimeout)
 	defer cancel()
+	deleted := map[string]bool{}
 	b := &pgx.Batch{} // one round trip, one transaction
 	b.Queue("SELECT set_config('synchronous_commit', 'off', true)")
-	b.Queue(acknowledgeSQL, slices.Concat(statements...))
+	b.Queue(acknowledgeSQL, slices.Concat(statements...)).Query(func(rows pgx.Rows) error {
+		var first string
+		_, err := pgx.ForEachRow(rows, []any{&first}, func() error { deleted[first] = true; return nil })
+		return err
+	})
 	if err := p.store.pool.SendBatch(ctx, b).Close(); err != nil {
 		return nil, describe("note that accepted notifications are in their backlogs", err)
 	}
-	return make([]struct{}, len(statements)), nil
+	counts := make([]int, len(statements))
+	for i, rows := range statements {
+		for _, first := range rows {
+			if deleted[first] {
+				counts[i]++
+			}
+		}
+	}
+	return counts, nil
+}
+
+// leaveEndedSQL leaves those of some notifications in the outbox that have ended.
+const leaveEndedSQL = `
+INSERT INTO pacer.outbox (id) SELECT id FROM pacer.notifications WHERE id = ANY ($1) AND ended_at IS NOT NULL ORDER BY id
+ON CONFLICT DO NOTHING`
+
+// leaveEnded has the relay take notifications out of their backlogs again that have ended. They were put there so late
+// that the relay had taken their rows from pacer.unplaced: one that was cancelled meanwhile was in no backlog, and
+// nobody looked again.
+func (r *Store) leaveEnded(ctx context.Context, ids []string) error {
+	ctx, cancel := bounded(ctx, r.cfg.StatementTimeout)
+	defer cancel()
+	if _, err := r.pool.Exec(ctx, leaveEndedSQL, ids); err != nil {
+		return describe("look whether late notifications have ended", err)
+	}
+	return nil
 }
 
 // wait waits for placings, for Config.PlacePatience at most. It does not wait for a partition whose Redis is stalled.
