@@ -179,12 +179,19 @@ func (d *deployment) await(what string, ok func() bool) {
 // request makes a request. The status is 0 when nobody responds.
 func (d *deployment) request(method, url, body string) (status int, reply string) {
 	d.Helper()
-	return d.requestBy(apitest.Once, method, url, body)
+	return d.requestBy(apitest.Once, 10*time.Second, method, url, body)
 }
 
-func (d *deployment) requestBy(client *http.Client, method, url, body string) (status int, reply string) {
+// insist makes a request to the API, again while it is refused for now.
+func (d *deployment) insist(method, path, body string) (status int, reply string) {
 	d.Helper()
-	ctx, cancel := context.WithTimeout(d.Context(), 10*time.Second)
+	return d.requestBy(apitest.Client, *patience, method, "http://"+d.first().api+path, body)
+}
+
+func (d *deployment) requestBy(client *http.Client, within time.Duration, method, url, body string,
+) (status int, reply string) {
+	d.Helper()
+	ctx, cancel := context.WithTimeout(d.Context(), within)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
 	if err != nil {
@@ -206,7 +213,7 @@ func (d *deployment) requestBy(client *http.Client, method, url, body string) (s
 // call makes a request to the API, which must accept it.
 func (d *deployment) call(method, path, body string) {
 	d.Helper()
-	if status, reply := d.requestBy(apitest.Client, method, "http://"+d.first().api+path, body); status/100 != 2 {
+	if status, reply := d.insist(method, path, body); status/100 != 2 {
 		d.Fatalf("%s %s: %d %s", method, path, status, reply)
 	}
 }
@@ -221,6 +228,24 @@ func (d *deployment) postFor(user, id, more string) {
 		more += fmt.Sprintf(`,"to":%q`, d.receiver.URL)
 	}
 	d.call(http.MethodPost, "/v1/notifications", fmt.Sprintf(`{"id":%q,"user_id":%q,"body":"hello"%s}`, id, user, more))
+}
+
+// postBrief has ada get a notification that soon expires. On a slow machine it may have expired when it arrives, and be
+// refused: then it lives twice as long.
+func (d *deployment) postBrief(id, category string) {
+	d.Helper()
+	for life := 2 * time.Second; ; life *= 2 {
+		status, reply := d.insist(http.MethodPost, "/v1/notifications", fmt.Sprintf(
+			`{"id":%q,"user_id":"ada","category":%q,"body":"hello","to":%q,"expires_at":%q}`, id, category, d.receiver.URL,
+			time.Now().Add(life).UTC().Format(time.RFC3339Nano)))
+		// It may have been accepted when it was first refused for now, and repeated too late.
+		if known, _ := d.insist(http.MethodGet, "/v1/notifications/"+id, ""); known == http.StatusOK {
+			return
+		}
+		if status != http.StatusUnprocessableEntity || !strings.Contains(reply, "expires_at") {
+			d.Fatalf("post %s: %d %s", id, status, reply)
+		}
+	}
 }
 
 // is waits until a notification has a status.

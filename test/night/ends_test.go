@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 )
 
 // ends are the cases in which a notification ended undelivered.
@@ -34,8 +33,11 @@ func ends() []*night {
 			trouble: func(d *deployment) {
 				d.post("n0", `,"category":"chat"`)
 				d.is("n0", "delivered")
-				d.post("n1", fmt.Sprintf(`,"category":"chat","expires_at":%q`,
-					time.Now().Add(2*time.Second).UTC().Format(time.RFC3339Nano)))
+				d.post("first", `,"category":"chat"`)
+				d.is("first", "deferred") // and with it whatever joins it, at once
+				d.postBrief("n1", "chat")
+				d.insist(http.MethodDelete, "/v1/notifications/first", "") // a repeat is refused
+				d.is("first", "cancelled")
 				d.is("n1", "expired")
 			},
 			user:    "chat: nothing waits; the next may go at TIME, because of limit 1/1h. last ended: n1, expired: expires_at",
