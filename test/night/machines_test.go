@@ -12,9 +12,6 @@ import (
 	"github.com/pacer-notify/pacer/test/providertest"
 )
 
-// brief is a policy under which something waits for three seconds.
-const brief = "version: 1\ncategories:\n  default: {}\n  chat: {limits: [{max: 1, per: 3s}]}\n"
-
 // redisClient is a client on the deployment's Redis.
 func (d *deployment) redisClient() *redis.Client {
 	d.Helper()
