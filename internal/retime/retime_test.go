@@ -2,6 +2,7 @@ package retime_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strconv"
@@ -67,7 +68,11 @@ func newProcess(tb testing.TB, client redis.UniversalClient, version string) *pr
 	p.announce = presence.NewAnnouncer(client, "host", []string{"worker"}, func() int { return 0 },
 		slog.New(slog.DiscardHandler))
 	p.Service = retime.New(retime.Config{
-		Client: client, Agendas: p.Agendas, Process: p.announce.ID(), Announce: p.announce.Announce,
+		Client: client, Agendas: p.Agendas, Process: p.announce.ID(),
+		Announce: func(ctx context.Context) error {
+			entry := "pacer:{processes}:" + p.announce.ID() // which nobody renews, however long the test takes
+			return errors.Join(p.announce.Announce(ctx), client.Persist(ctx, entry).Err())
+		},
 		Version: func() string { return *p.version.Load() }, Now: func() time.Time { return p.now },
 		Log: slog.New(slog.DiscardHandler),
 	})
