@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,7 +63,7 @@ type process struct {
 	store *postgres.Store
 }
 
-// process starts one that calls before for each of its scripts.
+// process starts one that calls before for each of its scripts. Its statements have a minute unless cfg says otherwise.
 func (w *world) process(t *testing.T, cfg postgres.Config, before func(p *process) error) *process {
 	t.Helper()
 	pool, err := pgxpool.NewWithConfig(t.Context(), w.pool.Config())
@@ -83,6 +84,8 @@ func (w *world) process(t *testing.T, cfg postgres.Config, before func(p *proces
 		t.Fatal(err)
 	}
 	cfg.Log = slog.New(slog.DiscardHandler)
+	cfg.AcceptTimeout = cmp.Or(cfg.AcceptTimeout, time.Minute)
+	cfg.StatementTimeout = cmp.Or(cfg.StatementTimeout, time.Minute)
 	p.store = postgres.New(pool, agendas, cfg)
 	t.Cleanup(func() { _ = p.store.Close() })
 	return p
