@@ -54,9 +54,13 @@ func TestACancelMayOvertakeTheRelay(t *testing.T) {
 		Check:   func(*notification.Notification) error { return nil },
 		Windows: func() time.Duration { return time.Hour },
 	})
-	done := make(chan error)
+	done := make(chan error, 1)
 	go func() { done <- relay.Round(t.Context()) }()
-	<-placing
+	select {
+	case <-placing:
+	case err := <-done:
+		t.Fatalf("the round ended before it had placed anything: %v", err)
+	}
 	if err := w.store.Cancel(t.Context(), "overtaken"); err != nil {
 		t.Fatal(err)
 	}
