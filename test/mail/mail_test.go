@@ -237,7 +237,7 @@ func TestMailIsDeliveredAndUnsubscribedFrom(t *testing.T) {
 	if message.Header.Get("List-Unsubscribe-Post") != "List-Unsubscribe=One-Click" || !strings.HasPrefix(link, p.api) {
 		t.Fatalf("the header is %v", message.Header)
 	}
-	response, err := apitest.Once.Post(link, "application/x-www-form-urlencoded", //nolint:noctx // as a mail provider does
+	response, err := apitest.Client.Post(link, "application/x-www-form-urlencoded", //nolint:noctx // as a mail provider does
 		strings.NewReader("List-Unsubscribe=One-Click"))
 	if err != nil {
 		t.Fatal(err)
