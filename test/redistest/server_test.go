@@ -313,10 +313,10 @@ func size(t *testing.T, c *redis.Client) int64 {
 	return n
 }
 
-// eventually asks until ok says yes, and fails the test with the complaint after ten seconds.
+// eventually asks until ok says yes, and fails the test with the complaint after a minute.
 func eventually(t *testing.T, complaint string, ok func() bool) {
 	t.Helper()
-	deadline := time.NewTimer(10 * time.Second)
+	deadline := time.NewTimer(time.Minute)
 	defer deadline.Stop()
 	poll := time.NewTicker(5 * time.Millisecond)
 	defer poll.Stop()
