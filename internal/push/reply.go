@@ -2,13 +2,14 @@ package push
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
+	"fmt"
 	"net/url"
 	"regexp"
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/pacer-notify/pacer/internal/notification"
@@ -135,35 +136,65 @@ func maskKnown(reply string, known []string) string {
 		encoder := json.NewEncoder(&plain)
 		encoder.SetEscapeHTML(false)
 		_ = encoder.Encode(text)
-		forms = append(forms, printable(text), strings.Trim(string(quoted), `"`),
-			strings.Trim(strings.TrimSpace(plain.String()), `"`), strings.ReplaceAll(text, "/", `\/`),
-			url.QueryEscape(text), url.PathEscape(text))
-	}
-	slices.SortFunc(forms, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
-	for _, form := range slices.Compact(forms) {
-		if len(form) >= shortestKnown {
-			reply = maskForm(reply, form)
+		unquoted := strings.Trim(strings.TrimSpace(plain.String()), `"`)
+		forms = append(forms, printable(text), strings.Trim(string(quoted), `"`), unquoted,
+			strings.ReplaceAll(text, "/", `\/`), url.QueryEscape(text), url.PathEscape(text))
+		for _, format := range []string{`\u%04x`, `\u%04X`} {
+			ascii := inASCII(unquoted, format)
+			forms = append(forms, ascii, strings.ReplaceAll(ascii, "/", `\/`))
 		}
 	}
-	return reply
+	hidden := make([]bool, len(reply))
+	for _, form := range forms {
+		if len(form) >= shortestKnown {
+			hide(hidden, reply, form)
+		}
+	}
+	return masked(reply, hidden)
 }
 
-// maskForm masks a text wherever it, or its beginning, stands in a reply.
-func maskForm(reply, form string) string {
-	var masked strings.Builder
-	for {
-		at := strings.Index(reply, form[:min(head, len(form))])
-		if at < 0 {
-			masked.WriteString(reply)
-			return masked.String()
+// inASCII writes a JSON text as those do who escape all that is not ASCII, each part of UTF-16 in a format.
+func inASCII(text, format string) string {
+	var ascii []byte
+	for _, r := range text {
+		if r < utf8.RuneSelf {
+			ascii = append(ascii, byte(r))
+			continue
 		}
-		end := at
-		for end < len(reply) && end-at < len(form) && reply[end] == form[end-at] {
-			end++
+		for _, part := range utf16.Encode([]rune{r}) {
+			ascii = fmt.Appendf(ascii, format, part)
 		}
-		masked.WriteString(reply[:at] + mask)
-		reply = reply[end:]
 	}
+	return string(ascii)
+}
+
+// hide marks the bytes of a reply where a text, or its beginning, stands. All forms of a text are marked before any is
+// masked: several may begin alike, and only one goes on as the reply does.
+func hide(hidden []bool, reply, form string) {
+	for from := 0; ; {
+		at := strings.Index(reply[from:], form[:min(head, len(form))])
+		if at < 0 {
+			return
+		}
+		at += from
+		for from = at; from < len(reply) && from-at < len(form) && reply[from] == form[from-at]; from++ {
+			hidden[from] = true
+		}
+	}
+}
+
+// masked writes a mask for each part of a reply that is hidden.
+func masked(reply string, hidden []bool) string {
+	var text strings.Builder
+	for i := range len(reply) {
+		switch {
+		case !hidden[i]:
+			text.WriteByte(reply[i])
+		case i == 0 || !hidden[i-1]:
+			text.WriteString(mask)
+		}
+	}
+	return text.String()
 }
 
 // What looks like a credential: those that say so by a name before them, and those that do by their form.

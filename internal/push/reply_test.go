@@ -97,6 +97,32 @@ func TestReplyShowsNoContent(t *testing.T) {
 	}
 }
 
+// A text is masked whole whichever of its forms the reply has: they may differ only after a while.
+func TestReplyShowsNoContentAfterASlash(t *testing.T) {
+	t.Parallel()
+	n := &notification.Notification{Body: "Please open your account/login with the code 1234"}
+	for _, text := range []string{"bad: " + n.Body, "bad: " + strings.ReplaceAll(n.Body, "/", `\/`)} {
+		if got := push.Reply([]byte(text), n); got != "bad: ***" {
+			t.Errorf("%q shows %q", text, got)
+		}
+	}
+}
+
+// Many providers write JSON in ASCII.
+func TestReplyShowsNoContentInASCII(t *testing.T) {
+	t.Parallel()
+	n := &notification.Notification{Body: "Grüße 🔑 von A/B, Ihr Code ist 1234"}
+	for _, text := range []string{
+		`bad: {"body":"Gr\u00fc\u00dfe \ud83d\udd11 von A/B, Ihr Code ist 1234"}`,
+		`bad: {"body":"Gr\u00FC\u00DFe \uD83D\uDD11 von A/B, Ihr Code ist 1234"}`,
+		`bad: {"body":"Gr\u00fc\u00dfe \ud83d\udd11 von A\/B, Ihr Code ist 1234"}`,
+	} {
+		if got := push.Reply([]byte(text), n); got != `bad: {"body":"***"}` {
+			t.Errorf("%q shows %q", text, got)
+		}
+	}
+}
+
 // A reply is cut between two characters, and a secret that stands where it is cut is masked whole.
 func TestReplyIsCut(t *testing.T) {
 	t.Parallel()
