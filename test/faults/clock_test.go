@@ -25,6 +25,12 @@ var forgetsAhead = []rewrite{{
 	says: "if free and free > at then", instead: "if free and free > at and free <= now + rule.per then",
 }}
 
+// deafToTheClock is a sweeper that does not notice that the clock was set back.
+var deafToTheClock = []rewrite{{
+	file: "internal/agenda/lua/truce.lua",
+	says: "if last > now + 10000000 then", instead: "if last > now + 1e15 then",
+}}
+
 // clockScenarios are clocks that are wrong.
 func clockScenarios() []*scenario {
 	redisClock := protection{name: "time of Redis", mutations: "client-clock"}
@@ -58,6 +64,12 @@ func clockScenarios() []*scenario {
 			tolerance: 400 * time.Millisecond,
 			without:   protection{name: "admissions ahead of the clock count", rewrites: forgetsAhead},
 			inject:    func(d *deployment) { d.setRedisClock(-5 * time.Second) },
+		},
+		{
+			name: "RedisClockHourBack", fault: "Redis's clock is set back by 1 h", store: inRedis, prepare: fakeClock,
+			byArrival: true, tolerance: 400 * time.Millisecond,
+			without: protection{name: "the sweeper wakes users", rewrites: deafToTheClock},
+			inject:  func(d *deployment) { d.last(2 * time.Second); d.setRedisClock(-time.Hour) },
 		},
 		{
 			name:  "RedisClockAhead",
