@@ -95,10 +95,14 @@ func pipeline(client redis.UniversalClient) (redis.UniversalClient, error) {
 
 // check waits until Redis responds, and refuses one that would forget what it is given.
 func check(ctx context.Context, client redis.UniversalClient, address string) error {
+	var cause error // the latest that says more than that the time was up
 	info, err := backoff.Retry(ctx, func() (string, error) {
 		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 		defer cancel()
 		info, err := client.Info(ctx).Result()
+		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			cause = err
+		}
 		if NotPermitted(err) {
 			err = backoff.Permanent(err)
 		}
@@ -106,6 +110,9 @@ func check(ctx context.Context, client redis.UniversalClient, address string) er
 	}, backoff.WithMaxElapsedTime(reachTimeout), backoff.WithBackOff(backoff.NewConstantBackOff(250*time.Millisecond)))
 	if NotPermitted(err) {
 		return RefuseRights(err)
+	}
+	if errors.Is(err, context.DeadlineExceeded) && cause != nil {
+		err = cause
 	}
 	if err != nil {
 		return refusal.New("Redis at %s can't be reached (REDIS_URL): %v", address, err)
