@@ -132,13 +132,13 @@ func replaceWatched(in *ops.PolicyInForce, text string) error {
 	if in.Refused != "" {
 		holds, why = in.RefusedVersion, "was refused"
 	}
-	if holds == "" {
-		return fmt.Errorf("%s; correct that first, such as the file's permissions: until the dispatcher can read its file, nothing shows that the one on this host is the same",
-			in.Refused)
-	}
 	target, err := filepath.EvalSymlinks(in.File)
 	if err != nil {
 		return fmt.Errorf("the policy file of the dispatcher is not on this host: %w; run this on the dispatcher's host, or change the file there as you usually do", err)
+	}
+	if holds == "" {
+		return fmt.Errorf("%s; correct that first, such as the file's permissions: until the dispatcher can read its file, nothing shows that the one on this host is the same",
+			in.Refused)
 	}
 	known, err := policy.ReadFile(target)
 	if err != nil {

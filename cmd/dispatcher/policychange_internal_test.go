@@ -190,6 +190,21 @@ func TestPolicyApplyKeepsAnotherHostsFile(t *testing.T) {
 	}
 }
 
+// Where there is no such file, the command is on another host, whether or not the dispatcher can read its own.
+func TestPolicyApplyWithoutTheFile(t *testing.T) {
+	t.Parallel()
+	const text = "version: 1\ncategories:\n  default: {}\n"
+	for _, fault := range []string{"", "the policy file policy.yaml can't be read: x"} {
+		in := &ops.PolicyInForce{Policy: ops.Policy{
+			Version: policy.VersionOf(text), File: filepath.Join(t.TempDir(), "policy.yaml"), Refused: fault,
+		}}
+		if err := replaceWatched(in, text); err == nil ||
+			!strings.HasPrefix(err.Error(), "the policy file of the dispatcher is not on this host: ") {
+			t.Errorf("with the fault %q: %v", fault, err)
+		}
+	}
+}
+
 // A process that refuses its file is named, though it has the version.
 func TestPolicyApplyWaitsForWhoRefusesTheirFile(t *testing.T) {
 	t.Parallel()
