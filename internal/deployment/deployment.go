@@ -68,10 +68,13 @@ type Deployment struct {
 	Endpoints endpoints.Store
 	Events    events.Store
 
-	cfg       Config
-	attached  bool
-	templates *templates.Set       // nil without
-	login     *storepostgres.Login // nil without Postgres
+	cfg      Config
+	attached bool
+	// unpublished is true when an attached process has the built-in policy, since none is published and its settings
+	// name none: it does not know the deployment's.
+	unpublished bool
+	templates   *templates.Set       // nil without
+	login       *storepostgres.Login // nil without Postgres
 }
 
 // Store is what the parts of a process ask of the store.
@@ -165,6 +168,7 @@ func Attach(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (_ *D
 		return nil, err
 	}
 	if current == nil {
+		d.unpublished = cfg.Policy == ""
 		if current, err = policyOf(cfg); err != nil {
 			return nil, err
 		}

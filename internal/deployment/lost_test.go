@@ -2,6 +2,8 @@ package deployment_test
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -90,8 +92,9 @@ func TestAWrongNumberOfPartitionsIsCorrected(t *testing.T) {
 	}
 }
 
-// A rebuild by command tells how many partitions there are. It does not know the policy that Redis has lost, and leaves
-// it to the dispatchers.
+// A rebuild by command does not know the policy that Redis has lost: it would count too few admissions again under a
+// policy with shorter windows. So it refuses, unless it is told. It publishes how many partitions there are, and leaves
+// the policy to the dispatchers.
 func TestARebuildByCommandPublishesNoPolicyOfItsOwn(t *testing.T) {
 	t.Parallel()
 	of, client := durable(t)
@@ -99,7 +102,14 @@ func TestARebuildByCommandPublishesNoPolicyOfItsOwn(t *testing.T) {
 	if err := client.FlushDB(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := deployment.Rebuild(t.Context(), of(16), quiet); err != nil {
+	_, err := deployment.Rebuild(t.Context(), of(16), quiet)
+	refused(t, err, "Redis has lost the policy, which a rebuild needs: start a dispatcher")
+	cfg := of(16)
+	cfg.Policy = filepath.Join(t.TempDir(), "policy.yaml")
+	if err := os.WriteFile(cfg.Policy, []byte(onePolicy), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := deployment.Rebuild(t.Context(), cfg, quiet); err != nil {
 		t.Fatal(err)
 	}
 	if n, err := deployment.Partitions(t.Context(), client); n != 8 || err != nil {

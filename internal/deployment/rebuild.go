@@ -13,8 +13,11 @@ import (
 // Rebuild builds the state in Redis again from Postgres, while the deployment works. Its partitions stand still
 // meanwhile. While another process rebuilds, Rebuild waits.
 func Rebuild(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (done storepostgres.Rebuilt, err error) {
-	err = withRelay(ctx, cfg, log, func(relay *storepostgres.Relay) error {
-		done, err = relay.Rebuild(ctx)
+	err = withRelay(ctx, cfg, log, func(d *Deployment) error {
+		if d.unpublished { // it says how far back windows reach
+			return refusal.New("Redis has lost the policy, which a rebuild needs: start a dispatcher, which rebuilds by itself, or name the policy file (--policy, PACER_POLICY)")
+		}
+		done, err = d.Relay.Rebuild(ctx)
 		return err
 	})
 	return done, err
@@ -23,8 +26,8 @@ func Rebuild(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (don
 // Verify compares Redis with Postgres, and calls found with each difference.
 func Verify(ctx context.Context, cfg *settings.Resolved, log *slog.Logger, found func(storepostgres.Difference) error,
 ) error {
-	return withRelay(ctx, cfg, log, func(relay *storepostgres.Relay) error {
-		switch err := relay.CheckImported(ctx); {
+	return withRelay(ctx, cfg, log, func(d *Deployment) error {
+		switch err := d.Relay.CheckImported(ctx); {
 		case errors.Is(err, storepostgres.ErrUnimported):
 			return found(storepostgres.Difference{
 				What: "unimported", ID: "all", Detail: err.Error() + ": see dispatcher import",
@@ -32,12 +35,12 @@ func Verify(ctx context.Context, cfg *settings.Resolved, log *slog.Logger, found
 		case err != nil:
 			return err
 		}
-		return relay.Verify(ctx, found)
+		return d.Relay.Verify(ctx, found)
 	})
 }
 
 func withRelay(ctx context.Context, cfg *settings.Resolved, log *slog.Logger,
-	do func(*storepostgres.Relay) error,
+	do func(*Deployment) error,
 ) error {
 	if cfg.Setup != settings.SetupDurable {
 		return refusal.New("only a deployment with REDIS_URL and DATABASE_URL can be rebuilt: set both")
@@ -46,5 +49,5 @@ func withRelay(ctx context.Context, cfg *settings.Resolved, log *slog.Logger,
 	if err != nil {
 		return err
 	}
-	return errors.Join(do(d.Relay), d.Close())
+	return errors.Join(do(d), d.Close())
 }
