@@ -22,7 +22,8 @@
 --   preferences:changes  zset   user → number of the latest change, µs
 --   elsewhere  hash   category → how many processes without metrics accepted, until one with metrics counts them
 --   sweep      hash   last: when the partition was swept, or looked over while not empty; truce: when the latest truce
---                     began; before: when the one before it began
+--                     began; before: when the one before it began; back: by how many µs the clock was set back, until
+--                     all users are woken who waited then; upto: the moment of the last wake-up that was seen to
 -- and in a guarded store, where another store keeps the notifications and Redis may lose everything:
 --   z          hash   notification → its end (letter, µs, reason, and after a tab what explains it), until the other
 --                     store knows of it

@@ -130,7 +130,7 @@ end
 -- sweep sees to some of them, the latest wake-ups first, so that they do not all come at once.
 local catch_up
 do
-  local left = tonumber(limit)
+  local left = limit
 
   local function cap_leases(most)
     local late = redis.call('ZRANGEBYSCORE', partition .. 'e', '(' .. digits(most), '+inf', 'LIMIT', '0', limit)
