@@ -72,47 +72,47 @@ func newPlacer(r *Store) *placer {
 
 // place starts to put the newly accepted notifications of a batch into their backlogs, and notes their placings.
 func (p *placer) place(ctx context.Context, accepted []*notification.Notification, results []insertResult) {
-	partitions := map[int]*placing{}
+	partitions := map[int][]int{} // the indexes of what is new in each
 	s := &statement{}
 	for i, n := range accepted {
-		if !results[i].fresh {
-			continue
+		if results[i].fresh {
+			s.ids = append(s.ids, n.ID)
+			partition := p.store.agendas.PartitionOf(n.UserID)
+			partitions[partition] = append(partitions[partition], i)
 		}
-		s.ids = append(s.ids, n.ID)
-		partition := p.store.agendas.PartitionOf(n.UserID)
-		if partitions[partition] == nil {
-			partitions[partition] = &placing{partition: partition, done: make(chan struct{})}
-		}
-		partitions[partition].add(n, results[i])
-		results[i].placing = partitions[partition]
 	}
-	weight := int64(max(placeLeast, min(len(s.ids), placeRoom)))
 	if len(s.ids) == 0 || p.closing.Load() {
 		return
 	}
+	weight := int64(max(placeLeast, min(len(s.ids), placeRoom)))
 	if !p.room.TryAcquire(weight) {
-		for i := range results {
-			results[i].placing = nil
-		}
 		return
 	}
 	s.free = func() { p.room.Release(weight) }
 	s.underWay.Store(int32(len(partitions)))
 	ctx = context.WithoutCancel(ctx)
-	for _, way := range partitions {
-		p.begin(way.partition)
-		p.running.Go(func() { p.run(ctx, s, way) })
+	for partition, indexes := range partitions {
+		w := newPlacing(partition, indexes, accepted, results)
+		p.begin(partition)
+		p.running.Go(func() { p.run(ctx, s, w) })
 	}
 }
 
-// add adds a notification. Its acceptance decides its place in the backlog, however late it gets there.
-func (w *placing) add(n *notification.Notification, a insertResult) {
-	e := entryOf(n)
-	e.Arrival = a.at
-	w.entries = append(w.entries, e)
-	if a.optedOut {
-		w.optedOut = append(w.optedOut, n.ID)
+// newPlacing makes the placing of the notifications that have the given indexes, and notes it in their results. Their
+// acceptance decides their places in the backlogs, however late they get there.
+func newPlacing(partition int, indexes []int, accepted []*notification.Notification, results []insertResult) *placing {
+	w := &placing{
+		partition: partition, entries: make([]agenda.Entry, len(indexes)), done: make(chan struct{}),
 	}
+	for entry, i := range indexes {
+		w.entries[entry] = entryOf(accepted[i])
+		w.entries[entry].Arrival = results[i].at
+		if results[i].optedOut {
+			w.optedOut = append(w.optedOut, accepted[i].ID)
+		}
+		results[i].placing = w
+	}
+	return w
 }
 
 // run does one placing. The last placing of its statement deletes the statement's rows from pacer.unplaced.
