@@ -1,6 +1,8 @@
 package agenda_test
 
 import (
+	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -116,4 +118,149 @@ func TestUsersAreWokenInPartsWhenTheClockIsSetBack(t *testing.T) {
 	}
 	w.drain()
 	w.wantNothingLeft()
+}
+
+// sweepAndServe sweeps n times, a second apart, and serves what is due between the sweeps.
+func (w *world) sweepAndServe(n int) (granted []*dispatch.Grant) {
+	w.t.Helper()
+	for range n {
+		w.sweepAfterGap()
+		granted = append(granted, w.playUntil(w.now)...)
+		w.advance(time.Second)
+	}
+	return granted
+}
+
+// neighbours are n users of ada's partition.
+func (w *world) neighbours(n int) (users []string) {
+	for i := 0; len(users) < n; i++ {
+		if user := "neighbour" + strconv.Itoa(i); w.store.PartitionOf(user) == w.store.PartitionOf("ada") {
+			users = append(users, user)
+		}
+	}
+	return users
+}
+
+// A retry keeps its back-off, however many sweeps see it while users are woken, and so does one that is set meanwhile.
+func TestRetriesKeepTheirBackOffWhenTheClockIsSetBack(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		back   time.Duration
+		during bool // the retry is set after the clock
+	}{
+		"an hour":    {time.Hour, false},
+		"15 s":       {15 * time.Second, false},
+		"after that": {time.Hour, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t, agenda.Settings{})
+			retry := dispatch.Outcome{
+				Disposition: dispatch.Retry, Reason: "transient: 503", RetryAfter: 30 * time.Minute, Failure: true,
+			}
+			w.rush(1)
+			for i, user := range w.neighbours(250) { // they keep the sweeper busy
+				w.accept(agenda.Entry{UserID: user, SendAt: w.now.Add(24*time.Hour + time.Duration(i)*time.Second)})
+			}
+			if !test.during {
+				w.settle(retry)
+			}
+			w.setClockBack(test.back)
+			if test.during {
+				w.sweepAfterGap()
+				w.settle(retry)
+			}
+			from := w.now
+			if granted := append(w.sweepAndServe(10), w.playUntil(from.Add(29*time.Minute))...); len(granted) != 0 {
+				t.Errorf("the retry goes after %s", granted[0].AdmittedAt.Sub(from))
+			}
+			if granted := w.playUntil(from.Add(31 * time.Minute)); len(granted) != 1 {
+				t.Errorf("%d go when the back-off has ended", len(granted))
+			}
+		})
+	}
+}
+
+// Those behind users whose wake-ups stay as late as they are, because a moment was asked for, are woken all the same.
+func TestManyThatAreDueAtOneMomentHoldUpNobody(t *testing.T) {
+	t.Parallel()
+	for name, entries := range map[string]func(w *world) []agenda.Entry{
+		"of many users": func(w *world) (entries []agenda.Entry) {
+			for _, user := range w.neighbours(150) {
+				entries = append(entries, agenda.Entry{UserID: user, SendAt: start.Add(24 * time.Hour)})
+			}
+			return entries
+		},
+		"of one user": func(w *world) []agenda.Entry {
+			return slices.Repeat([]agenda.Entry{{UserID: w.neighbour(), SendAt: start.Add(24 * time.Hour)}}, 350)
+		},
+		"a single one": func(w *world) []agenda.Entry {
+			return []agenda.Entry{{UserID: w.neighbour(), SendAt: start.Add(5 * 24 * time.Hour)}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t, oncePer3s)
+			w.rush(2)
+			w.settle(delivered)
+			for _, e := range entries(w) {
+				w.accept(e)
+			}
+			w.setClockBack(time.Hour)
+			if granted := w.sweepAndServe(10); len(granted) != 1 {
+				t.Errorf("%d of the user who waits for a window went", len(granted))
+			}
+			pulls := w.pulls
+			w.sweepAndServe(3)
+			if w.catchesUp(w.store.PartitionOf("ada")) || w.pulls != pulls {
+				t.Errorf("it still wakes users: %d in three sweeps", w.pulls-pulls)
+			}
+			w.drain()
+			w.wantNothingLeft()
+		})
+	}
+}
+
+// A retry that stands behind many that are later comes as early as any other.
+func TestARetryAmongManyThatAreLaterComesInTime(t *testing.T) {
+	t.Parallel()
+	w := setup(t, agenda.Settings{})
+	w.rush(1)
+	w.settle(dispatch.Outcome{
+		Disposition: dispatch.Retry, Reason: "transient: 503", RetryAfter: 30 * time.Minute, Failure: true,
+	})
+	for range 250 {
+		w.accept(agenda.Entry{SendAt: start.Add(29 * time.Minute)})
+		w.accept(agenda.Entry{SendAt: start.Add(24 * time.Hour)})
+	}
+	w.setClockBack(time.Hour)
+	from := w.now
+	w.sweepAndServe(10)
+	if granted := w.playUntil(from.Add(31 * time.Minute)); len(granted) != 1 || granted[0].Attempt != 2 {
+		t.Errorf("%d go when the back-off has ended", len(granted))
+	}
+	w.drain()
+	w.wantNothingLeft()
+}
+
+// Many leases of workers that died end in time too, where nobody waits.
+func TestManyLeasesEndInTimeWhenTheClockIsSetBack(t *testing.T) {
+	t.Parallel()
+	w := setup(t, agenda.Settings{})
+	w.room = 1000
+	w.rush(250)
+	if len(w.grants) != 250 {
+		t.Fatalf("%d are in flight", len(w.grants))
+	}
+	w.setClockBack(time.Hour)
+	w.sweepAndServe(4)
+	w.grants = nil // the workers die
+	w.advance(lease + 10*time.Second)
+	ended := 0
+	for range 10 {
+		ended += w.sweep().LeasesEnded
+	}
+	if ended != 250 {
+		t.Errorf("%d of 250 leases ended", ended)
+	}
 }

@@ -136,7 +136,7 @@ func TestProgramsFindFaults(t *testing.T) {
 		"a slot follows the limits only": {
 			old: "if backlog.next == 0 then slot = math.max(slot, backlog.ready) end", replacement: "",
 		},
-		"a retry has its old slot": {old: "'r', digits(due), 'q', reply)", replacement: "'q', reply)"},
+		"a retry has its old slot": {old: "'r', digits(due), 'R', digits(now), 'q', reply)", replacement: "'q', reply)"},
 		"what is paused goes": {
 			old: "    if category_settings.paused == 0 then\n", replacement: "    if category_settings then\n",
 		},

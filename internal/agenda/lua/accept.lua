@@ -94,6 +94,7 @@ end
 -- accept_later puts a notification that is not due yet into the set of what is later.
 local function accept_later(agenda, n, from)
   store(n, n.state, optional_fields(n, from))
+  if n.state == 'r' then call('HSET', partition .. 'n:' .. n.id, 'R', digits(now)) end
   add_later(agenda, n.id, n.send_at)
   count(n.state == 't' and 'scheduled' or 'retrying', 1)
   ensure_wakeup(agenda, tonumber(n.send_at))

@@ -23,7 +23,8 @@
 --   elsewhere  hash   category → how many processes without metrics accepted, until one with metrics counts them
 --   sweep      hash   last: when the partition was swept, or looked over while not empty; truce: when the latest truce
 --                     began; before: when the one before it began; back: by how many µs the clock was set back, until
---                     all users are woken who waited then; upto: the moment of the last wake-up that was seen to
+--                     all users are woken who waited then; upto: the score of the last wake-up that was seen to, and
+--                     its user; empty when only leases are left; rest: the same among what is later of that user
 -- and in a guarded store, where another store keeps the notifications and Redis may lose everything:
 --   z          hash   notification → its end (letter, µs, reason, and after a tab what explains it), until the other
 --                     store knows of it
@@ -50,8 +51,9 @@
 --   n:<id>     hash   u user, c category, p priority, v arrival, s state, g generation, o grants returned untried,
 --                     f failures, x crashes, d deferrals, e expires, k collapse key, b payload, y reason,
 --                     m admitted at, t not before, z ended, h history, w waits for its provider,
---                     r when its latest retry was due, l the arrival that its place follows instead of v, j how
---                     often its backlog had been blocked when it joined (absent: 0), i 1 when its priority bypasses,
+--                     r when its latest retry was due, R when that was set, l the arrival that its place follows
+--                     instead of v, j how often its backlog had been blocked when it joined (absent: 0), i 1 when its
+--                     priority bypasses,
 --                     a the generation whose lease ended, until it is granted anew or settled, q what explains the
 --                     reason: the provider's reply or, with max_defer, "slot max_defer" in µs: the slot that came too
 --                     late, with a + when that is the earliest possible; with quiet_hours the slot, and the end of the

@@ -63,7 +63,7 @@ local function note_failure(due)
 end
 
 local function retry(due)
-  redis.call('HSET', key, 's', 'r', 'y', reason, 'r', digits(due), 'q', reply)
+  redis.call('HSET', key, 's', 'r', 'y', reason, 'r', digits(due), 'R', digits(now), 'q', reply)
   add_later(agenda, id, digits(due))
   if f[5] then redis.call('ZADD', partition .. 'y', f[5], id) end
   if f[6] then redis.call('HSETNX', collapse_set(category, user), f[6], id) end

@@ -125,51 +125,91 @@ local function each_due(set, due, handle)
   if #members == limit then result[4] = 1 end
 end
 
--- catch_up sees to what comes too late because the clock was set back: a lease ends no later than one that begins now,
--- retries come as much sooner, and users are woken, for their wake-ups were set by windows that count from now on. Each
--- sweep sees to some of them, the latest wake-ups first, so that they do not all come at once.
+-- catch_up sees to what comes too late because the clock was set back. A lease ends no later than one that begins now, a
+-- retry waits for its whole back-off once more at most, and users are woken, for their wake-ups were set by windows that
+-- count from now on. Each sweep sees to some users, the latest wake-ups first, and goes on from there: nobody is woken
+-- again for a wake-up that was set meanwhile, unless it comes sooner.
 local catch_up
 do
-  local left = limit
+  local key, left = partition .. 'sweep', limit
+
+  -- before returns members of a sorted set with their scores: those in front of a place, the last first. A place is
+  -- the score and the member that stood there, which may have moved since.
+  local function before(set, place, most)
+    if not place then return redis.call('ZREVRANGE', set, '0', digits(most - 1), 'WITHSCORES') end
+    local score, member = string.match(place, '^(%S+) (.*)$')
+    local moved_to = redis.call('ZSCORE', set, member)
+    redis.call('ZADD', set, score, member)
+    local rank = redis.call('ZREVRANK', set, member)
+    local found = redis.call('ZREVRANGE', set, digits(rank + 1), digits(rank + most), 'WITHSCORES')
+    if moved_to then redis.call('ZADD', set, moved_to, member) else redis.call('ZREM', set, member) end
+    return found
+  end
 
   local function cap_leases(most)
     local late = redis.call('ZRANGEBYSCORE', partition .. 'e', '(' .. digits(most), '+inf', 'LIMIT', '0', limit)
     for _, id in ipairs(late) do redis.call('ZADD', partition .. 'e', digits(most), id) end
+    return #late < limit
   end
 
-  local function advance_retries(agenda, back)
+  -- advance has a retry that was set at a moment which is yet to come wait as if it were set now. A process of the
+  -- version before does not note when it was set.
+  local function advance(agenda, id, due, back)
+    local f = redis.call('HMGET', partition .. 'n:' .. id, 's', 'R')
+    local set = tonumber(f[2] or now + back)
+    if f[1] ~= 'r' or set <= now then return end
+    local sooner = digits(math.max(now, now + due - set))
+    redis.call('ZADD', agenda.later, sooner, id)
+    redis.call('HSET', partition .. 'n:' .. id, 'r', sooner, 'R', digits(now))
+  end
+
+  -- advance_retries looks at what is later of a user, and returns the place from which the next sweep has to go on; nil
+  -- when all was seen.
+  local function advance_retries(agenda, place, back)
     if not agenda.has_later then return end
-    local later = redis.call('ZRANGEBYSCORE', agenda.later, '(' .. digits(now), '+inf', 'WITHSCORES', 'LIMIT', '0',
-      digits(left))
+    local later = before(agenda.later, place, left)
     for i = 1, #later, 2 do
-      local key, due = partition .. 'n:' .. later[i], digits(math.max(now, tonumber(later[i + 1]) - back))
-      if redis.call('HGET', key, 's') == 'r' then
-        redis.call('ZADD', agenda.later, due, later[i])
-        redis.call('HSET', key, 'r', due)
-      end
+      if tonumber(later[i + 1]) <= now then return end
       left = left - 1
+      advance(agenda, later[i], tonumber(later[i + 1]), back)
+    end
+    if left == 0 then return later[#later] .. ' ' .. later[#later - 1] end
+  end
+
+  -- wake wakes a user, and returns what advance_retries does.
+  local function wake(user, place, back)
+    local agenda = open_agenda(user)
+    local rest = advance_retries(agenda, place, back)
+    ensure_wakeup(agenda, now)
+    return rest
+  end
+
+  -- wake_late wakes users. It returns the place of the last, and the place among what is later of that user from which
+  -- the next sweep has to go on; nil when all are awake.
+  local function wake_late(place, rest, back)
+    if rest then
+      rest = wake(string.match(place, '^%S+ (.*)$'), rest, back)
+      if rest then return place, rest end
+    end
+    local late = before(partition .. 'wakeups', place, left)
+    for i = 1, #late, 2 do
+      if tonumber(late[i + 1]) <= now then return end
+      place = late[i + 1] .. ' ' .. late[i]
+      rest = wake(late[i], nil, back)
+      if rest then return place, rest end
+      left = left - 1
+      if left == 0 then return place end
     end
   end
 
   function catch_up(back, lease)
-    local key = partition .. 'sweep'
-    local upto = redis.call('HGET', key, 'upto')
-    if not upto then result[7] = back end
-    cap_leases(now + lease + 1000000)
-    local late = redis.call('ZREVRANGEBYSCORE', partition .. 'wakeups', upto or '+inf', '(' .. digits(now), 'WITHSCORES',
-      'LIMIT', '0', limit)
-    for i = 1, #late, 2 do
-      if left <= 0 then break end
-      local agenda = open_agenda(late[i])
-      advance_retries(agenda, back)
-      ensure_wakeup(agenda, now)
-      left, upto = left - 1, late[i + 1]
-    end
-    if #late == 0 then
-      redis.call('HDEL', key, 'back', 'upto')
-    else
-      redis.call('HSET', key, 'upto', upto)
-    end
+    local f = redis.call('HMGET', key, 'upto', 'rest')
+    if not f[1] then result[7] = back end
+    local capped, place, rest = cap_leases(now + lease + 1000000), nil, nil
+    if f[1] ~= '' then place, rest = wake_late(f[1], f[2], back) end
+    redis.call('HDEL', key, 'upto', 'rest')
+    if place or not capped then redis.call('HSET', key, 'upto', place or '') else redis.call('HDEL', key, 'back') end
+    if rest then redis.call('HSET', key, 'rest', rest) end
   end
 end
 

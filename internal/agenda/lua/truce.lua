@@ -13,7 +13,7 @@ local function ended_leases_until(partition, now, truce)
   if last > now + 10000000 then
     back = (back or 0) + last - now
     redis.call('HSET', key, 'back', digits(back))
-    redis.call('HDEL', key, 'upto')
+    redis.call('HDEL', key, 'upto', 'rest')
   end
   if now - last > truce / 2 and now - began >= truce then before, began = began, now end
   redis.call('HSET', key, 'last', digits(now), 'truce', digits(began), 'before', digits(before))
