@@ -250,7 +250,7 @@ do
   if found ~= '' and not known[2] then
     redis.call('SET', KEYS[1] .. 'built', found)
   elseif found ~= '' and known[2] ~= found then
-    redis.call('DEL', KEYS[1] .. 'epoch')
+    redis.call('RENAME', KEYS[1] .. 'epoch', KEYS[1] .. 'counted')
     EPOCH = false
   end
 end

@@ -1,6 +1,7 @@
 package agenda
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +18,8 @@ import (
 // PartitionCounts are the counts of a partition that only Redis keeps.
 type PartitionCounts struct {
 	Partition int
-	// Epoch is the number of the state that holds the counts; 0 when the partition has lost it, or is not guarded.
+	// Epoch is the number of the state in which they were counted; 0 when that is not known, or the partition is not
+	// guarded.
 	Epoch            int64
 	Pulls, Deferrals int64
 	// ByCategory are the deferrals of each category, in a guarded store.
@@ -28,27 +30,23 @@ type PartitionCounts struct {
 // errors of the others.
 func (s *Agendas) Counts(ctx context.Context) ([]PartitionCounts, error) {
 	pipe := s.client.Pipeline()
-	epochs := make([]*redis.StringCmd, len(s.partitions))
+	epochs := make([]*redis.SliceCmd, len(s.partitions))
 	counts := make([]*redis.MapStringStringCmd, len(s.partitions))
 	for partition, prefix := range s.partitions {
 		// The epoch comes first: a rebuild in between can only lower the counts.
-		epochs[partition] = pipe.Get(ctx, prefix+"epoch")
+		epochs[partition] = pipe.MGet(ctx, prefix+"epoch", prefix+"counted")
 		counts[partition] = pipe.HGetAll(ctx, prefix+"c")
 	}
 	_, _ = pipe.Exec(ctx) // each command has its own error
 	var all []PartitionCounts
 	var faults []error
 	for partition := range s.partitions {
-		err := epochs[partition].Err()
-		if err == nil || errors.Is(err, redis.Nil) {
-			err = counts[partition].Err()
-		}
-		if err != nil {
+		if err := cmp.Or(epochs[partition].Err(), counts[partition].Err()); err != nil {
 			faults = append(faults, fmt.Errorf("read the pulls and deferrals of partition %d: %w", partition, err))
 			continue
 		}
 		c := PartitionCounts{
-			Partition: partition, Epoch: Epoch(epochs[partition].Val()).number(), ByCategory: map[string]int64{},
+			Partition: partition, Epoch: epochOf(epochs[partition].Val()), ByCategory: map[string]int64{},
 		}
 		for field, text := range counts[partition].Val() {
 			n, _ := strconv.ParseInt(text, 10, 64) // the scripts write nothing else
@@ -65,6 +63,16 @@ func (s *Agendas) Counts(ctx context.Context) ([]PartitionCounts, error) {
 		all = append(all, c)
 	}
 	return all, errors.Join(faults...)
+}
+
+// epochOf returns the number of the epoch that a partition has, or of the one that it has lost.
+func epochOf(known []any) int64 {
+	for _, epoch := range known {
+		if text, ok := epoch.(string); ok {
+			return Epoch(text).number()
+		}
+	}
+	return 0
 }
 
 // endReasons are those for which the scripts themselves end notifications undelivered, see finish in notification.lua.

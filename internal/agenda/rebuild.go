@@ -124,9 +124,12 @@ const requireRebuildOf = "if ARGV[2] ~= '' and ARGV[2] ~= 'epoch' then\n" + inRe
 //
 //	KEYS[1]  the token of the rebuild that the partition is in
 //	KEYS[2]  the epoch
+//	KEYS[3]  the epoch that the partition has lost
 //	ARGV[1]  the token of the rebuild that begins
 //	Result   1
-var stop = script.NewWhenFull(script.Here + `redis.call('DEL', KEYS[2])
+var stop = script.NewWhenFull(script.Here + `if redis.call('EXISTS', KEYS[2]) == 1 then
+  redis.call('RENAME', KEYS[2], KEYS[3])
+end
 redis.call('SET', KEYS[1], ARGV[1] .. ' ' .. here())
 return 1`)
 
@@ -135,7 +138,8 @@ return 1`)
 // when it was stopped: what was restored may be missing there.
 func (s *Agendas) Stop(ctx context.Context, partitions []int, token string) error {
 	for _, partition := range partitions {
-		keys := []string{s.partitions[partition] + "rebuild", s.partitions[partition] + "epoch"}
+		prefix := s.partitions[partition]
+		keys := []string{prefix + "rebuild", prefix + "epoch", prefix + "counted"}
 		if err := stop.Run(ctx, s.client, keys, token).Err(); err != nil {
 			return fmt.Errorf("stop partition %d: %w", partition, err)
 		}

@@ -30,6 +30,7 @@
 --                     store knows of it
 --   epoch      string how often the partition was built, and the server's identity when it was; without it the
 --                     partition has lost its state, and grants nothing
+--   counted    string the epoch that the partition has lost, in which its counts were counted
 --   built      string the history of the server's data (its replication id) on which the partition was built; on
 --                     another history it grants nothing
 --   moved      string the notifications are moving to another store: no process that keeps them here may accept or

@@ -202,7 +202,7 @@ func (r *rebuild) run(ctx context.Context) error {
 }
 
 // noteLast notes the counts of the partitions before their state is removed. The partitions are stopped, so nothing is
-// counted after it has read the counts. Counts without an epoch belong to the state that the partition has lost.
+// counted after it has read the counts. Counts of an unknown epoch belong to the latest that the database knows.
 func (r *rebuild) noteLast(ctx context.Context) error {
 	counts, away := r.store.agendas.Counts(ctx)
 	if len(counts) == 0 {
