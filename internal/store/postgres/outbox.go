@@ -70,14 +70,14 @@ const (
 
 // outboxSQL takes the notifications that have waited longest behind a place in the outbox, and that no other process
 // has locked. A notification that is being sent stays until its result is written, and one that has ended until it is
-// no longer on its way to its backlog. One that was refused is taken with $4 only; CASE keeps Postgres from believing
-// that nearly all were. The last column says whether it has been refused for as long as $5.
+// no longer on its way to its backlog. With $4 it takes those that were refused, else the others; CASE keeps Postgres from
+// believing that nearly all were. The last column says whether it has been refused for as long as $5.
 const outboxSQL = `
 SELECT n.id, n.user_id, n.category, n.channel, n.target, n.title, n.body, n.data::text, n.override::text, n.priority,
 	n.send_at, n.expires_at, n.collapse_key, n.accepted_at, n.ended_at IS NOT NULL, n.status = 'retrying', n.not_before,
 	o.left_at, o.unchecked, coalesce(o.refused_at < clock_timestamp() - $5::interval, false)
 FROM pacer.outbox o JOIN pacer.notifications n ON n.id = ANY (ARRAY[o.id])
-WHERE (o.left_at, o.id) > ($2, $3) AND CASE WHEN o.refused_at IS NULL THEN true ELSE $4 END
+WHERE (o.left_at, o.id) > ($2, $3) AND CASE WHEN o.refused_at IS NULL THEN NOT $4 ELSE $4 END
 	AND (n.status <> 'sending' OR n.claimed_until < clock_timestamp())
 	AND (n.ended_at IS NULL OR NOT EXISTS (SELECT FROM pacer.unplaced u
 		WHERE u.left_at BETWEEN n.accepted_at - interval '1 min' AND n.accepted_at + interval '1 min'
@@ -137,35 +137,47 @@ func scanOutboxed(row pgx.CollectableRow) (outboxed, error) {
 // stay, and do not hold up the others.
 func (l *Relay) emptyOutbox(ctx context.Context) error {
 	away := &partitionsAway{errs: map[int]error{}}
-	refused := l.looksAgain()
-	for passes := 0; passes < outboxPasses; {
-		found, err := l.emptyPart(ctx, away, refused)
+	for _, err := range []error{l.lookAgain(ctx, away), l.emptyUnrefused(ctx, away), away.err()} {
 		if err != nil {
 			return describe("empty the outbox", err)
 		}
-		if found < outboxBatch {
+	}
+	return nil
+}
+
+// emptyUnrefused empties the outbox but for what was refused.
+func (l *Relay) emptyUnrefused(ctx context.Context, away *partitionsAway) error {
+	for passes := 0; passes < outboxPasses; {
+		part, err := l.emptyPart(ctx, away, false, l.cursor)
+		if err != nil {
+			return err
+		}
+		if l.cursor = part.last; part.found < outboxBatch {
 			l.cursor = outboxPlace{}
-			break
+			return nil
 		}
 		if len(away.errs) == l.store.agendas.Partitions() {
-			break // the next round goes on from there
+			return nil // the next round goes on from there
 		}
 		if len(away.errs) > 0 {
 			passes++
 		}
 	}
-	if err := away.err(); err != nil {
-		return describe("empty the outbox", err)
-	}
 	return nil
 }
 
-// emptyPart puts one batch of the outbox into its backlogs, and returns the size of the batch. With again, it also
-// takes what was refused.
-func (l *Relay) emptyPart(ctx context.Context, away *partitionsAway, again bool) (found int, err error) {
-	next := outboxPlace{}
+// outboxPart is a batch of the outbox: how many were found in it, how many of these are allowed, and the place of the
+// last.
+type outboxPart struct {
+	found, allowed int
+	last           outboxPlace
+}
+
+// emptyPart puts one batch of the outbox into its backlogs: what stands behind a place, and was refused, or was not.
+func (l *Relay) emptyPart(ctx context.Context, away *partitionsAway, refused bool, behind outboxPlace,
+) (part outboxPart, err error) {
 	err = l.store.db.InTx(ctx, l.outboxOptions(), func(tx *limited.Tx) error {
-		rows, err := tx.Query(ctx, outboxSQL, outboxBatch, l.cursor.leftAt, l.cursor.id, again,
+		rows, err := tx.Query(ctx, outboxSQL, outboxBatch, behind.leftAt, behind.id, refused,
 			l.store.cfg.RefusalPatience)
 		if err != nil {
 			return err
@@ -174,7 +186,6 @@ func (l *Relay) emptyPart(ctx context.Context, away *partitionsAway, again bool)
 		if err != nil || len(batch) == 0 {
 			return err
 		}
-		found = len(batch)
 		allowed, err := l.refuse(ctx, tx, batch)
 		if err != nil {
 			return err
@@ -183,15 +194,11 @@ func (l *Relay) emptyPart(ctx context.Context, away *partitionsAway, again bool)
 		if _, err := tx.Exec(ctx, leaveOutboxSQL, ids, endedOf(batch)); err != nil {
 			return err
 		}
-		if len(away.errs) > 0 || len(allowed) < found {
-			next = outboxPlace{batch[found-1].leftAt, batch[found-1].ID}
-		}
-		return nil
+		last := batch[len(batch)-1]
+		part = outboxPart{found: len(batch), allowed: len(allowed), last: outboxPlace{last.leftAt, last.ID}}
+		return noteAllowed(ctx, tx, allowed, ids)
 	})
-	if err == nil {
-		l.cursor = next
-	}
-	return found, err
+	return part, err
 }
 
 // partitionsAway are the partitions that failed in a round. They are not tried again in the same round.

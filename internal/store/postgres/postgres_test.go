@@ -167,8 +167,7 @@ func open(tb testing.TB, pool *pgxpool.Pool, client *goredis.Client, cfg agenda.
 	}
 	agendas, err := agenda.New(client, agenda.Config{
 		Partitions: storetest.Partitions, Settings: cfg.Settings, Lease: cfg.Lease, MaxCrashes: cfg.MaxCrashes,
-		Guarded: true,
-		Grace:   100 * time.Millisecond, Retention: time.Minute,
+		Guarded: true, Full: cfg.Full, Grace: 100 * time.Millisecond, Retention: time.Minute,
 	})
 	if err != nil {
 		tb.Fatal(err)

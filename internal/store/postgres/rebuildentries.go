@@ -12,13 +12,17 @@ import (
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
-// openSQL returns notifications that have not ended, in the order of arrival, behind a place in that order.
+// openSQL returns notifications that have not ended, in the order of arrival, behind a place in that order. It leaves
+// out what a producer wrote into the database and no process has allowed yet: it is in no backlog, and the relay checks
+// it.
 const openSQL = `
 SELECT id, user_id, category, priority, send_at, expires_at, collapse_key, status, not_before, claimed_until,
 	accepted_at, channel, token, attempts, policy_version, zone, deferrals > 0,
 	EXISTS (SELECT FROM pacer.outbox o WHERE o.id = ANY (ARRAY[n.id]))
 FROM pacer.notifications n
-WHERE ended_at IS NULL AND (accepted_at, id) > ($1, $2) ORDER BY accepted_at, id LIMIT $3`
+WHERE ended_at IS NULL AND (accepted_at, id) > ($1, $2) AND NOT (status = 'waiting'
+	AND EXISTS (SELECT FROM pacer.outbox o WHERE o.id = ANY (ARRAY[n.id]) AND o.unchecked))
+ORDER BY accepted_at, id LIMIT $3`
 
 // open is a notification that has not ended.
 type open struct {

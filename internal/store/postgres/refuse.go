@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
@@ -12,13 +13,29 @@ import (
 // refusalLooks is how often each process looks again at what was refused, until it ends as failed.
 const refusalLooks = 30
 
-// looksAgain reports whether it is time to look again at what was refused.
-func (l *Relay) looksAgain() bool {
-	if time.Since(l.refusedAt) < l.store.cfg.RefusalPatience/refusalLooks {
-		return false
+// lookAgain looks again at what was refused. A batch of which it allows nothing is the last of the round, so that much
+// of it does not hold up the rest of the relay's work. When a pass has come to the end, the next one waits for its
+// time.
+func (l *Relay) lookAgain(ctx context.Context, away *partitionsAway) error {
+	if l.again == (outboxPlace{}) {
+		if time.Since(l.refusedAt) < l.store.cfg.RefusalPatience/refusalLooks {
+			return nil
+		}
+		l.refusedAt = time.Now()
 	}
-	l.refusedAt = time.Now()
-	return true
+	for {
+		part, err := l.emptyPart(ctx, away, true, l.again)
+		if err != nil {
+			return err
+		}
+		if l.again = part.last; part.found < outboxBatch {
+			l.again = outboxPlace{}
+			return nil
+		}
+		if part.allowed == 0 {
+			return nil
+		}
+	}
 }
 
 // noteRefusedSQL notes since when notifications have been refused.
@@ -27,8 +44,8 @@ const noteRefusedSQL = "UPDATE pacer.outbox SET refused_at = clock_timestamp() W
 // refuse checks what producers wrote into the database, and returns what may be placed. What this process refuses may
 // be what the others allow: they have a newer policy, or a channel that this one does not have yet. So it stays in the
 // outbox, where every process looks at it again and again, and ends as failed only once all of them have refused it for
-// Config.RefusalPatience. It then stays for one more look, which takes it out of the backlog that a rebuild may have
-// put it into. What was accepted in another way has been checked, and is never refused here.
+// Config.RefusalPatience. It then stays for one more look, which takes it out of its backlog if it is in
+// one. What was accepted in another way has been checked, and is never refused here.
 func (l *Relay) refuse(ctx context.Context, tx *limited.Tx, batch []outboxed) (allowed []*outboxed, err error) {
 	var refused []string
 	var ends []agenda.End
@@ -60,4 +77,23 @@ func (l *Relay) refuse(ctx context.Context, tx *limited.Tx, batch []outboxed) (a
 		}
 	}
 	return allowed, nil
+}
+
+// noteAllowedSQL notes that notifications have been checked.
+const noteAllowedSQL = "UPDATE pacer.outbox SET unchecked = false, refused_at = NULL WHERE id = ANY ($1)"
+
+// noteAllowed notes which notifications of producers are allowed, but could not be placed. They are accepted: no other
+// process refuses them while they wait for their partition.
+func noteAllowed(ctx context.Context, tx *limited.Tx, allowed []*outboxed, placed []string) error {
+	var ids []string
+	for _, o := range allowed {
+		if o.unchecked && !o.ended && !slices.Contains(placed, o.ID) {
+			ids = append(ids, o.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	_, err := tx.Exec(ctx, noteAllowedSQL, ids)
+	return err
 }

@@ -37,7 +37,8 @@ type Relay struct {
 	log   *slog.Logger
 
 	cursor    outboxPlace // where the next round begins in the outbox
-	refusedAt time.Time   // when it looked last at what was refused
+	again     outboxPlace // the same among what was refused, during a pass
+	refusedAt time.Time   // when the latest pass began
 	purgedAt  time.Time
 	noted     map[int]agenda.PartitionCounts // the counts that were noted last, by partition
 }

@@ -3,16 +3,12 @@ package postgres_test
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
-	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/stats"
-	"github.com/pacer-notify/pacer/internal/store/postgres"
-	"github.com/pacer-notify/pacer/test/postgrestest"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
@@ -148,129 +144,5 @@ func TestPurgeKeepsWhatIsYoungOrOpen(t *testing.T) {
 		if err := w.pool.QueryRow(t.Context(), query).Scan(&got); err != nil || got != want {
 			t.Errorf("%s: %q, %v; want %q", query, got, err, want)
 		}
-	}
-}
-
-// lagging is a relay of a process without the policy that names a category.
-func (w *world) lagging(category string) *postgres.Relay {
-	return postgres.NewRelay(w.store, postgres.RelayConfig{
-		Windows: func() time.Duration { return time.Hour },
-		Check: func(n *notification.Notification) error {
-			if n.Category == category {
-				return errors.New("category: is not named in the policy")
-			}
-			return nil
-		},
-	})
-}
-
-// hasty has a refusal end a notification at the second look.
-func hasty(cfg *postgres.Config) { cfg.RefusalPatience = time.Nanosecond }
-
-// refusing is a world whose refusals are hasty or not.
-func refusing(t *testing.T, change ...func(*postgres.Config)) *world {
-	t.Helper()
-	return newWorldOn(t, redistest.Client(t), agenda.Config{MaxCrashes: 1000}, postgrestest.URL(t), postgres.Direct,
-		change...)
-}
-
-// A rebuild has put the bad one into its backlog before the relay looked at it.
-func TestOutboxIsChecked(t *testing.T) {
-	t.Parallel()
-	w := refusing(t, hasty)
-	w.exec(t,
-		`SELECT pacer.enqueue('{"id":"good","user_id":"ada","category":"free"}'),
-			pacer.enqueue('{"id":"bad","user_id":"ada","category":"slow"}')`)
-	if _, err := w.relay.Rebuild(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	w.relay = w.lagging("slow")
-	w.round(t)
-	w.wantStatus(t, "bad", "waiting")
-	w.round(t)
-	if v, err := w.store.View(t.Context(), "bad"); err != nil || v.Status != notification.StatusFailed ||
-		v.Reason != "refused: category: is not named in the policy" {
-		t.Errorf("the bad one: %+v, %v", v, err)
-	}
-	w.round(t)
-	w.wantNothingLeft(t)
-	if waiting := w.inBacklogs(t); waiting != 1 {
-		t.Errorf("%d are in their backlogs, want the good one only", waiting)
-	}
-	w.wantAwake(t, "ada")
-	if got := w.deliverAll(t); !slices.Equal(got, []string{"good"}) {
-		t.Errorf("delivered %v, want the good one only", got)
-	}
-}
-
-// A worker with an older policy refuses what a producer wrote into the database. One with the newer policy places it,
-// in spite of the refusals before. More than a batch of what is refused does not hold up the rest.
-func TestARefusalWaitsForTheOtherProcesses(t *testing.T) {
-	t.Parallel()
-	w := refusing(t, func(cfg *postgres.Config) { cfg.RefusalPatience = time.Hour })
-	w.exec(t, `SELECT pacer.enqueue(jsonb_build_object('id', 'slow-' || i, 'user_id', 'ada', 'category', 'slow'))
-		FROM generate_series(1, 1200) i`)
-	w.exec(t, `SELECT pacer.enqueue('{"id":"free","user_id":"ada","category":"free"}')`)
-	old := w.lagging("slow")
-	for range 2 {
-		if err := old.Round(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if waiting := w.inBacklogs(t); waiting != 1 {
-		t.Errorf("%d are in their backlogs, want those only that are not refused", waiting)
-	}
-	w.round(t)
-	if waiting := w.inBacklogs(t); waiting != 1201 {
-		t.Errorf("%d are in their backlogs, want all", waiting)
-	}
-	w.wantNothingLeft(t)
-}
-
-// What the API accepted stands in the outbox because Redis was away, its process died or the producer repeated it. No
-// worker refuses it, however old its policy is.
-func TestWhatWasAcceptedIsNotRefused(t *testing.T) {
-	t.Parallel()
-	for name, leave := range map[string]func(t *testing.T, w *world){
-		"NotPlaced": func(t *testing.T, w *world) {
-			t.Helper()
-			w.flush(t)
-			w.accept(t, "ada", "slow", 1)
-			var left int
-			if err := w.pool.QueryRow(t.Context(), "SELECT count(*) FROM pacer.outbox").Scan(&left); err != nil || left != 1 {
-				t.Errorf("%d are in the outbox, %v; want 1", left, err)
-			}
-		},
-		"LeftBehind": func(t *testing.T, w *world) {
-			t.Helper()
-			w.exec(t, `INSERT INTO pacer.notifications (id, user_id, category, channel, priority)
-				VALUES ('ada-slow-0', 'ada', 'slow', 'log', 3)`)
-			w.exec(t, "UPDATE pacer.unplaced SET left_at = now() - interval '1 min'")
-		},
-		"Repeated": func(t *testing.T, w *world) {
-			t.Helper()
-			w.accept(t, "ada", "slow", 1)
-			w.accept(t, "ada", "slow", 1)
-		},
-		"RepeatedBySQL": func(t *testing.T, w *world) {
-			t.Helper()
-			w.accept(t, "ada", "slow", 1)
-			w.exec(t, `SELECT pacer.enqueue('{"id":"ada-slow-0","user_id":"ada","category":"slow","channel":"log"}')`)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := refusing(t, hasty)
-			leave(t, w)
-			w.relay = w.lagging("slow")
-			for range 3 {
-				w.round(t)
-			}
-			if got := w.deliverAll(t); !slices.Equal(got, []string{"ada-slow-0"}) {
-				t.Errorf("delivered %v, want what was accepted", got)
-			}
-			w.wantStatus(t, "ada-slow-0", "delivered")
-			w.wantNothingLeft(t)
-		})
 	}
 }
