@@ -18,6 +18,8 @@ type Response struct {
 	Conditions []string
 	// RetryAfter is how long the provider asks to wait; 0 when it did not say.
 	RetryAfter time.Duration
+	// Cut is true when the response ended before the provider's word and the conditions could be read.
+	Cut bool
 }
 
 // Row says what one response of a provider means.
@@ -53,9 +55,13 @@ func (t Table) Row(r Response) Row {
 	return best
 }
 
-// Read says what a response means; nil is delivered. Only words of the table get into the code.
+// Read says what a response means; nil is delivered. Only words of the table get into the code. A response that was cut
+// ends a notification only where its status says enough.
 func (t Table) Read(r Response) *Error {
 	row := t.Row(r)
+	if r.Cut && t.saysMore(row, r.Status) {
+		row = Row{Class: Transient, Concerns: ConcernsHost}
+	}
 	if row.Class == 0 {
 		return nil
 	}
@@ -70,6 +76,18 @@ func (t Table) Read(r Response) *Error {
 		failure.Code += "." + row.Reason
 	}
 	return failure
+}
+
+// saysMore reports whether a row ends the notification, and another row for the status, with a reason or a condition
+// that could not be read, does not do the same.
+func (t Table) saysMore(found Row, status int) bool {
+	if found.Class != Permanent && found.Class != TargetGone {
+		return false
+	}
+	return slices.ContainsFunc(t, func(other Row) bool {
+		return other.Class != found.Class && (other.Status == status || other.Status == status/100) &&
+			other.Reason+other.If != ""
+	})
 }
 
 // Reasons lists the reasons that a table knows.

@@ -39,6 +39,8 @@ func TestEachEndIsUnderstood(t *testing.T) {
 							return // a reply of SMTP that drips is none
 						}
 						s.at = providertest.Sent
+					case described == "sms":
+						s.reply.Status, s.reply.Body = 201, `{"status":"queued"}` // without a body, it would be waited for
 					case described == notification.ChannelWebhook && c.plain != "":
 						want = c.plain
 					}

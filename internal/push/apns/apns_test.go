@@ -155,6 +155,24 @@ func TestResponsesAreClassified(t *testing.T) {
 	}
 }
 
+// A connection may end within the body that has the reason. Then the status decides, where no reason says otherwise.
+func TestABodyMayBeCut(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[int]push.Class{
+		400: push.Transient, 403: push.CredentialsRefused, 404: push.Permanent, 410: push.TargetGone,
+		413: push.Permanent, 429: push.Throttled, 500: push.Transient,
+	} {
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			t.Parallel()
+			sender, _ := bench(t, pushtest.Cut(status, `{"reason":"Bad`))
+			failure := push.Classify(sender.Send(t.Context(), message()))
+			if failure == nil || failure.Class != want || failure.Code != fmt.Sprint(status) {
+				t.Errorf("the outcome is %v, want %v", failure, want)
+			}
+		})
+	}
+}
+
 // When the service says that the token has expired, it is replaced once and the call is made again with the new one.
 func TestExpiredTokenIsRenewedOnce(t *testing.T) {
 	t.Parallel()

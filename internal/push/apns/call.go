@@ -33,8 +33,8 @@ func (s *Sender) post(ctx context.Context, trace *httpsend.Trace, n *notificatio
 		return trace.Classify(err)
 	}
 	defer response.Body.Close()
-	text := httpsend.Finish(ctx, response, push.ReplyRead)
-	failure := classify(response, text, message.Topic == s.cfg.Topic)
+	text, cut := httpsend.FinishRefusal(ctx, response)
+	failure := classify(response, text, cut, message.Topic == s.cfg.Topic)
 	if failure != nil {
 		failure.Reply = push.Reply([]byte(text), n, bearer)
 	}
@@ -74,10 +74,11 @@ func (s *Sender) request(ctx context.Context, m *message, bearer string) (*http.
 // expiredToken is the code of a refusal after which a new token helps.
 const expiredToken = "403.ExpiredProviderToken"
 
-// classify says what a response means; nil is delivered. own is true when the topic is the configured one. Of the
-// response's text only known reasons become part of the code.
-func classify(response *http.Response, text string, own bool) *push.Error {
+// classify says what a response means; nil is delivered. cut is true when its text is not all of it, and own when the
+// topic is the configured one. Of the text only known reasons become part of the code.
+func classify(response *http.Response, text string, cut, own bool) *push.Error {
 	read, said := httpsend.ResponseOf(response), apns2.Response{}
+	read.Cut = cut
 	if response.StatusCode != http.StatusOK && json.Unmarshal([]byte(text), &said) == nil {
 		read.Reason = said.Reason
 	}

@@ -13,7 +13,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -32,8 +31,6 @@ const (
 	endpoint = "https://fcm.googleapis.com"
 	// scope is the scope of the access tokens.
 	scope = "https://www.googleapis.com/auth/firebase.messaging"
-	// maxReply is how much of a response is read, in bytes.
-	maxReply = 64 << 10
 	// maxToken is how long a registration token may be. The service's tokens have some 160 characters.
 	maxToken = 4096
 )
@@ -183,12 +180,11 @@ func (s *Sender) post(ctx context.Context, trace *httpsend.Trace, n *notificatio
 	if err != nil {
 		return trace.Classify(err)
 	}
-	httpsend.Hurry(ctx, response)
 	defer response.Body.Close()
-	reply, _ := io.ReadAll(io.LimitReader(response.Body, maxReply)) // what could be read has to do
-	failure := classify(response, reply)
+	text, cut := httpsend.FinishRefusal(ctx, response)
+	failure := classify(response, text, cut)
 	if failure != nil {
-		failure.Reply = push.Reply(reply, n, token)
+		failure.Reply = push.Reply([]byte(text), n, token)
 	}
 	return failure
 }

@@ -182,6 +182,24 @@ func TestResponsesAreClassified(t *testing.T) {
 	}
 }
 
+// A connection may end within the body that has the error code. Then the status decides, where no code says otherwise.
+func TestABodyMayBeCut(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[int]push.Class{
+		400: push.Transient, 403: push.CredentialsRefused, 404: push.Transient, 429: push.Throttled,
+		503: push.Transient,
+	} {
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			t.Parallel()
+			sender := bench(t, good(t), pushtest.Cut(status, `{"error":{"details":[`))
+			failure := push.Classify(sender.Send(t.Context(), message()))
+			if failure == nil || failure.Class != want || !strings.HasPrefix(failure.Code, fmt.Sprint(status)) {
+				t.Errorf("the outcome is %v, want %v", failure, want)
+			}
+		})
+	}
+}
+
 // One token serves all calls. When it is refused, it is exchanged once.
 func TestATokenServesAllCallsUntilItIsRefused(t *testing.T) {
 	t.Parallel()

@@ -41,13 +41,14 @@ type detail struct {
 	FieldViolations []struct{ Field string }
 }
 
-// classify says what a response means; nil is delivered.
-func classify(response *http.Response, body []byte) *push.Error {
+// classify says what a response means, of which text is the body, or what there is of it; nil is delivered.
+func classify(response *http.Response, text string, cut bool) *push.Error {
 	var r reply
 	if response.StatusCode != http.StatusOK {
-		_ = json.Unmarshal(body, &r) // a proxy's response is in another format
+		_ = json.Unmarshal([]byte(text), &r) // a proxy's response is in another format
 	}
 	read := httpsend.ResponseOf(response)
+	read.Cut = cut
 	read.RetryAfter = max(read.RetryAfter, r.retryDelay())
 	read.Reason = r.code()
 	if r.badToken() {

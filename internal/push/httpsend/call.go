@@ -42,10 +42,10 @@ func Do(client *http.Client, request *http.Request) (*http.Response, error) {
 	return client.Do(request) //nolint:gosec // G704: the client's connections decide where it may go, see package egress
 }
 
-// Call makes one call: it makes the request, sends it, and reads the response with so much of its beginning, see
-// [Finish]. An error of request says what is wrong with the notification, and shows no secret.
-func Call(ctx context.Context, client *http.Client, beginning int64,
-	request func(context.Context) (*http.Request, error), read func(response *http.Response, text string) *push.Error,
+// Call makes one call: it makes the request, sends it, and has the response read, which is to be done with [Finish] or
+// [FinishJSON]. An error of request says what is wrong with the notification, and shows no secret.
+func Call(ctx context.Context, client *http.Client, request func(context.Context) (*http.Request, error),
+	read func(response *http.Response) *push.Error,
 ) error {
 	trace := &Trace{}
 	if err := ctx.Err(); err != nil {
@@ -64,7 +64,7 @@ func Call(ctx context.Context, client *http.Client, beginning int64,
 		return trace.Classify(err)
 	}
 	defer response.Body.Close()
-	if failure := read(response, Finish(ctx, response, beginning)); failure != nil {
+	if failure := read(response); failure != nil {
 		return failure
 	}
 	return nil

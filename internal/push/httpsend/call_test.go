@@ -105,14 +105,14 @@ func TestNoCallIsMadeTwice(t *testing.T) {
 			t.Cleanup(func() { connections.Close(); server.Close() })
 			client := httpsend.NewClient(httpsend.NewTransport(nil, connections), time.Minute)
 			send := func() error {
-				return httpsend.Call(t.Context(), client, 0, func(ctx context.Context) (*http.Request, error) {
+				return httpsend.Call(t.Context(), client, func(ctx context.Context) (*http.Request, error) {
 					body := strings.NewReader("text")
 					request, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL, body)
 					if err == nil {
 						request.Header.Set(name, "n1")
 					}
 					return request, err
-				}, func(*http.Response, string) *push.Error { return nil })
+				}, func(*http.Response) *push.Error { return nil })
 			}
 			if err := send(); err != nil {
 				t.Fatal(err)

@@ -1,7 +1,10 @@
 package httpsend
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"time"
@@ -12,13 +15,13 @@ import (
 const (
 	// WholeReply is how much of a response is read, in bytes.
 	WholeReply = 64 << 10
-	// finishIn is how long a response may take after its header. What it means stands in the header already; the rest
-	// is for people, and to use the connection again.
+	// finishIn is how long a response may take once it is known what it means. The rest is for people, and to use the
+	// connection again.
 	finishIn = 2 * time.Second
 )
 
 // Finish reads a response to its end, so that the connection can be used again once it is closed, and returns its
-// beginning: [push.ReplyRead] for people, [WholeReply] for who parses it. It does not wait for a response that drips:
+// beginning. It does not wait for a response that drips:
 // it closes that, and tells [push.Drips].
 func Finish(ctx context.Context, response *http.Response, beginning int64) string {
 	late := time.AfterFunc(finishIn, func() { _ = response.Body.Close() })
@@ -32,25 +35,43 @@ func Finish(ctx context.Context, response *http.Response, beginning int64) strin
 	return string(text)
 }
 
-// Hurry has a response's body end in time, for whoever reads it with other means than [Finish].
-func Hurry(ctx context.Context, response *http.Response) {
-	body := response.Body
-	response.Body = &hurried{ReadCloser: body, late: time.AfterFunc(finishIn, func() {
+// FinishJSON is [Finish] for a response whose meaning stands in its body, which is JSON: until that is complete, the
+// response may take as long as its request. It also reports whether the response was cut before: its connection or its
+// request ended, so that what it means may have stood in the rest. A body that is no JSON, or has more than
+// [WholeReply], is not cut; what it means does not stand there.
+func FinishJSON(ctx context.Context, response *http.Response) (text string, cut bool) {
+	var beginning bytes.Buffer
+	body := &watched{Reader: response.Body}
+	read := io.TeeReader(io.LimitReader(body, WholeReply), &beginning)
+	err := json.NewDecoder(read).Decode(&json.RawMessage{})
+	if _, other := errors.AsType[*json.SyntaxError](err); err != nil && !other && body.failed {
 		push.Drips(ctx)
-		_ = body.Close()
-	})}
+		return beginning.String(), true
+	}
+	rest := Finish(ctx, response, WholeReply-int64(beginning.Len()))
+	return beginning.String() + rest, false
 }
 
-// hurried is a body that is closed when it takes too long.
-type hurried struct {
-	io.ReadCloser
-	late *time.Timer
+// FinishRefusal is [Finish] for a success, and [FinishJSON] for any other response: for providers that tell a success
+// by the status, and in the body why they refuse.
+func FinishRefusal(ctx context.Context, response *http.Response) (text string, cut bool) {
+	if response.StatusCode == http.StatusOK {
+		return Finish(ctx, response, push.ReplyRead), false
+	}
+	return FinishJSON(ctx, response)
 }
 
-// Close implements [io.Closer].
-func (h *hurried) Close() error {
-	h.late.Stop()
-	return h.ReadCloser.Close()
+// watched is a body, and whether it failed before its end. The decoder does not tell that from JSON that is not closed.
+type watched struct {
+	io.Reader
+	failed bool
+}
+
+// Read implements [io.Reader].
+func (w *watched) Read(p []byte) (int, error) {
+	n, err := w.Reader.Read(p)
+	w.failed = w.failed || err != nil && !errors.Is(err, io.EOF)
+	return n, err
 }
 
 // ResponseOf reads what every table looks at: the status, and when to call again.

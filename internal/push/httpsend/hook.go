@@ -54,9 +54,10 @@ func (h *Hook) Close() error {
 
 // Send implements the method of [push.Sender].
 func (h *Hook) Send(ctx context.Context, m push.Message) error {
-	return Call(ctx, h.guarded.Client, push.ReplyRead, func(ctx context.Context) (*http.Request, error) {
+	return Call(ctx, h.guarded.Client, func(ctx context.Context) (*http.Request, error) {
 		return h.request(ctx, m.Notification)
-	}, func(response *http.Response, text string) *push.Error {
+	}, func(response *http.Response) *push.Error {
+		text := Finish(ctx, response, push.ReplyRead)
 		failure := h.Classify(response, text)
 		if failure != nil {
 			failure.Reply = push.Reply([]byte(text), m.Notification)

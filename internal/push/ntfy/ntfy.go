@@ -61,10 +61,11 @@ func (Checker) CheckContent(n *notification.Notification) error {
 // Send implements [push.Sender].
 func (s *Sender) Send(ctx context.Context, m push.Message) error {
 	own := false
-	return httpsend.Call(ctx, s.client.Client, push.ReplyRead, func(ctx context.Context) (r *http.Request, err error) {
+	return httpsend.Call(ctx, s.client.Client, func(ctx context.Context) (r *http.Request, err error) {
 		r, own, err = s.request(ctx, m)
 		return r, err
-	}, func(response *http.Response, text string) *push.Error {
+	}, func(response *http.Response) *push.Error {
+		text := httpsend.Finish(ctx, response, push.ReplyRead)
 		failure := classify(response, own)
 		if failure != nil {
 			failure.Reply = push.Reply([]byte(text), m.Notification, s.token.Reveal())

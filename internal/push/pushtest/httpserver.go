@@ -66,3 +66,13 @@ func Respond(p *Provider, w http.ResponseWriter, r *http.Request, with Response,
 		_, _ = fmt.Fprint(w, body)
 	}
 }
+
+// Cut responds with the beginning of a body, and ends the call before the rest.
+func Cut(status int, beginning string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(status)
+		_, _ = fmt.Fprint(w, beginning)
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	}
+}

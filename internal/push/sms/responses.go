@@ -82,9 +82,10 @@ type reply struct {
 	Status    any         `json:"status"`
 }
 
-// classify says what a response means; nil is delivered.
-func classify(response *http.Response, text string) *push.Error {
+// classify says what a response means, of which text is the body, or what there is of it; nil is delivered.
+func classify(response *http.Response, text string, cut bool) *push.Error {
 	read := httpsend.ResponseOf(response)
+	read.Cut = cut
 	var r reply
 	if json.Unmarshal([]byte(text), &r) != nil {
 		return responses.Read(read) // a proxy's response is in another format

@@ -95,11 +95,12 @@ func (c Checker) CheckContent(n *notification.Notification) error {
 
 // Send implements [push.Sender].
 func (s *Sender) Send(ctx context.Context, m push.Message) error {
-	// Twilio's reply repeats the text, of up to 1,600 characters, before it says what became of the message.
-	return httpsend.Call(ctx, s.client, httpsend.WholeReply, func(ctx context.Context) (*http.Request, error) {
+	return httpsend.Call(ctx, s.client, func(ctx context.Context) (*http.Request, error) {
 		return s.request(ctx, m.Notification)
-	}, func(response *http.Response, text string) *push.Error {
-		failure := classify(response, text)
+	}, func(response *http.Response) *push.Error {
+		// Twilio's reply repeats the text, of up to 1,600 characters, before it says what became of the message.
+		text, cut := httpsend.FinishJSON(ctx, response)
+		failure := classify(response, text, cut)
 		if failure != nil {
 			failure.Reply = push.Reply([]byte(text), m.Notification, s.password.Reveal())
 		}
