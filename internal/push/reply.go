@@ -3,13 +3,11 @@ package push
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"net/url"
 	"regexp"
 	"slices"
 	"strings"
 	"unicode"
-	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/pacer-notify/pacer/internal/notification"
@@ -42,28 +40,28 @@ func Reply(text []byte, n *notification.Notification, secrets ...string) string 
 	for _, secret := range secrets {
 		known = append(known, partsOf(secret)...)
 	}
-	// A mask may end within a character, and Postgres takes no part of one.
-	reply = strings.ToValidUTF8(maskKnown(printable(reply), known), "")
-	reply = maskPatterns(cut(reply, patternsRead))
+	reply = maskPatterns(cut(maskKnown(printable(reply), known), patternsRead))
 	if len(reply) > MaxReply {
 		reply = cut(reply, MaxReply-len("…")) + "…"
 	}
 	return reply
 }
 
-// printable makes one line of a text. Characters that steer a terminal, or the order in which a text is read, are
-// dropped.
+// printable makes one line of a text.
 func printable(text string) string {
-	text = strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsSpace(r):
-			return ' '
-		case unicode.IsControl(r) || unicode.Is(unicode.Cf, r):
-			return -1
-		}
-		return r
-	}, text)
-	return strings.Join(strings.Fields(text), " ")
+	return strings.Join(strings.Fields(strings.Map(visible, text)), " ")
+}
+
+// visible makes a blank of each space. Characters that steer a terminal, or the order in which a text is read, are
+// dropped: they become -1.
+func visible(r rune) rune {
+	switch {
+	case unicode.IsSpace(r):
+		return ' '
+	case unicode.IsControl(r) || unicode.Is(unicode.Cf, r):
+		return -1
+	}
+	return r
 }
 
 // cut shortens a text to at most n bytes, between two characters.
@@ -114,87 +112,6 @@ func contentOf(n *notification.Notification) []string {
 		}
 	}
 	return slices.DeleteFunc(texts, func(text string) bool { return len(text) < shortestPart })
-}
-
-const (
-	// shortestKnown is how long a known secret must be to be masked.
-	shortestKnown = 4
-	// head is how much of a known text has to be found: a provider may repeat only its beginning.
-	head = 16
-)
-
-// maskKnown masks texts that are known, also as JSON and URLs write them, and as much of each as the reply repeats.
-func maskKnown(reply string, known []string) string {
-	var forms []string
-	for _, text := range known {
-		text = cut(text, ReplyRead)
-		if len(text) < shortestKnown {
-			continue
-		}
-		quoted, _ := json.Marshal(text) // a text can always be written
-		var plain strings.Builder
-		encoder := json.NewEncoder(&plain)
-		encoder.SetEscapeHTML(false)
-		_ = encoder.Encode(text)
-		unquoted := strings.Trim(strings.TrimSpace(plain.String()), `"`)
-		forms = append(forms, printable(text), strings.Trim(string(quoted), `"`), unquoted,
-			strings.ReplaceAll(text, "/", `\/`), url.QueryEscape(text), url.PathEscape(text))
-		for _, format := range []string{`\u%04x`, `\u%04X`} {
-			ascii := inASCII(unquoted, format)
-			forms = append(forms, ascii, strings.ReplaceAll(ascii, "/", `\/`))
-		}
-	}
-	hidden := make([]bool, len(reply))
-	for _, form := range forms {
-		if len(form) >= shortestKnown {
-			hide(hidden, reply, form)
-		}
-	}
-	return masked(reply, hidden)
-}
-
-// inASCII writes a JSON text as those do who escape all that is not ASCII, each part of UTF-16 in a format.
-func inASCII(text, format string) string {
-	var ascii []byte
-	for _, r := range text {
-		if r < utf8.RuneSelf {
-			ascii = append(ascii, byte(r))
-			continue
-		}
-		for _, part := range utf16.Encode([]rune{r}) {
-			ascii = fmt.Appendf(ascii, format, part)
-		}
-	}
-	return string(ascii)
-}
-
-// hide marks the bytes of a reply where a text, or its beginning, stands. All forms of a text are marked before any is
-// masked: several may begin alike, and only one goes on as the reply does.
-func hide(hidden []bool, reply, form string) {
-	for from := 0; ; {
-		at := strings.Index(reply[from:], form[:min(head, len(form))])
-		if at < 0 {
-			return
-		}
-		at += from
-		for from = at; from < len(reply) && from-at < len(form) && reply[from] == form[from-at]; from++ {
-			hidden[from] = true
-		}
-	}
-}
-
-// masked writes a mask for each part of a reply that is hidden.
-func masked(reply string, hidden []bool) string {
-	var text strings.Builder
-	for i := range len(reply) {
-		switch {
-		case !hidden[i]:
-			text.WriteByte(reply[i])
-		case i == 0 || !hidden[i-1]:
-			text.WriteString(mask)
-		}
-	}
-	return text.String()
 }
 
 // What looks like a credential: those that say so by a name before them, and those that do by their form.

@@ -123,6 +123,68 @@ func TestReplyShowsNoContentInASCII(t *testing.T) {
 	}
 }
 
+// Programs that write JSON escape more than they must, each something else; and what is shown has become one line,
+// while an escaped line end in it is still none.
+func TestReplyShowsNoContentHoweverItIsWritten(t *testing.T) {
+	t.Parallel()
+	const spaces = "Dear Ann,  your order\n\nis on\u00a0its way: code 1234"
+	const signs = `Ann's code is "1234", + 5 = <that> & more`
+	const family = "Hello 👩\u200d👧 Ann, your code is 1234"
+	for name, c := range map[string]struct{ body, text string }{
+		"spaces as they are":      {spaces, spaces},
+		"spaces in JSON":          {spaces, `Dear Ann,  your order\n\nis on` + "\u00a0" + `its way: code 1234`},
+		"spaces in ASCII":         {spaces, `Dear Ann,  your order\n\nis on\u00a0its way: code 1234`},
+		"spaces in capitals":      {spaces, `Dear Ann,\u0020\u0020your order\u000A\u000Ais on\u00A0its way: code 1234`},
+		"spaces of Windows":       {spaces, `Dear Ann,  your order\r\n\r\nis on\u00a0its\tway: code 1234`},
+		"spaces in a form":        {spaces, `Dear+Ann%2C++your+order%0A%0Ais+on%C2%A0its+way%3A+code+1234`},
+		"spaces in a path":        {spaces, `Dear%20Ann,%20%20your%20order%0a%0ais%20on%c2%a0its%20way:%20code%201234`},
+		"an unseen joiner":        {family, family},
+		"an unseen joiner, ASCII": {family, `Hello \ud83d\udc69\u200d\ud83d\udc67 Ann, your code is 1234`},
+		"an unseen joiner, mixed": {family, `Hello 👩\u200D👧 Ann, your code is 1234`},
+		"an unseen character":     {family, `Hello 👩\u200d👧 Ann,\u200b your\ufeff code is 1234`},
+		"signs in JSON":           {signs, `Ann's code is \"1234\", + 5 = <that> & more`},
+		"signs of .NET": {
+			signs, `Ann\u0027s code is \u00221234\u0022, \u002B 5 = \u003Cthat\u003E \u0026 more`,
+		},
+		"signs of Gson": {
+			signs, `Ann\u0027s code is \"1234\", + 5 \u003d \u003cthat\u003e \u0026 more`,
+		},
+		"signs of JavaScript": {signs, `Ann\'s code is \"1234\", + 5 = <that> & more`},
+		"signs in a URL":      {signs, `Ann's%20code%20is%20%221234%22%2C%20%2B%205%20%3D%20%3Cthat%3E%20%26%20more`},
+		"all in JSON":         {"Anna 1234", `\u0041\u006e\u006E\u0061\u0020\u0031\u0032\u0033\u0034`},
+		"JSON in JSON":        {signs, `Ann\\u0027s code is \\\"1234\\\", + 5 = <that> \\u0026 more`},
+		"a path of Windows":   {`see C:\new\unit\u0041`, `see C:\new\unit\u0041`},
+		"the same in JSON":    {`see C:\new\unit\u0041`, `see C:\\new\\unit\\u0041`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := push.Reply([]byte(`bad: {"body":"`+c.text+`","x":1}`), &notification.Notification{Body: c.body})
+			if want := `bad: {"body":"***","x":1}`; got != want {
+				t.Errorf("got  %q\nwant %q", got, want)
+			}
+		})
+	}
+}
+
+// Only as much is masked as the reply repeats, whole characters of how it writes them.
+func TestReplyShowsWhatFollowsAText(t *testing.T) {
+	t.Parallel()
+	n := &notification.Notification{Body: "your code for the garden is 1234, Jürgen 🔑 and a long rest"}
+	for text, want := range map[string]string{
+		`no: "your code for the garden is...", \u0027x\u0027`:                  `no: "***...", \u0027x\u0027`,
+		`no: "your code for the garden is 1234, J\u00fcrg" \n and`:             `no: "***" \n and`,
+		`no: "your code for the garden is 1234, J\u00e4rg"`:                    `no: "***rg"`,
+		`no: "your code for the garden is 1234, J\u00fcrgen \ud83d\ude00 and"`: `no: "*** and"`,
+		`no: "your code for the garden is 1234, J\u00fcrgen \ud83d..."`:        `no: "***..."`,
+		`no: "\u0027 your garden \u"`:                                          `no: "\u0027 your garden \u"`,
+		`100%, 7%2, \`:                                                         `100%, 7%2, \`,
+	} {
+		if got := push.Reply([]byte(text), n); got != want {
+			t.Errorf("%q shows %q, want %q", text, got, want)
+		}
+	}
+}
+
 // A reply is cut between two characters, and a secret that stands where it is cut is masked whole.
 func TestReplyIsCut(t *testing.T) {
 	t.Parallel()
