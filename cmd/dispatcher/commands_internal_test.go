@@ -327,14 +327,14 @@ func TestPolicyShow(t *testing.T) {
 	t.Parallel()
 	d := serve(t)
 	got := d.command("policy", "show")
-	for deadline := time.Now().Add(time.Minute); strings.Contains(got.out, nobodyListed); {
+	for deadline := time.Now().Add(time.Minute); strings.Contains(got.err, nobodyListed); {
 		if time.Now().After(deadline) {
 			t.Fatal("the process never lists itself")
 		}
 		<-time.After(20 * time.Millisecond)
 		got = d.command("policy", "show")
 	}
-	d.want(got, 0, "# in force on 1 of 1 process\n"+commandsPolicy, "")
+	d.want(got, 0, commandsPolicy, "# in force on 1 of 1 process\n")
 	again := written(t, "again.yaml", got.out)
 	d.want(ask(t, "policy", "check", again), 0, "is valid: 2 categories, 0 user caps", "")
 	d.want(d.command("policy", "show", "--json"), 0, `"text": "version: 1\ncategories:`, "")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 
@@ -15,7 +16,8 @@ type policyShowCommand struct {
 	JSON bool `name:"json" env:"-" help:"Print JSON, for programs."`
 }
 
-// Run prints the policy in force as YAML, with what the processes have in force in comments before it.
+// Run prints the policy in force, to the byte: what is saved of it has the same version and can be put in force again.
+// What the processes have in force goes to the other stream, in comments, so that both together are YAML too.
 func (c *policyShowCommand) Run(ctx context.Context, to streams) error {
 	status, body, err := c.get(ctx, "/policy")
 	if err != nil {
@@ -32,23 +34,23 @@ func (c *policyShowCommand) Run(ctx context.Context, to streams) error {
 	if err := json.Unmarshal(body, &in); err != nil {
 		return fmt.Errorf("read the policy in force: %w", err)
 	}
-	var text strings.Builder
-	describePolicy(&text, "", &in.Policy)
+	var who strings.Builder
+	describePolicy(&who, "", &in.Policy)
 	same := 0
 	for _, p := range in.Processes {
 		if p.Policy != nil && p.Policy.Version == in.Version && p.Policy.Refused == "" {
 			same++
 			continue
 		}
-		describePolicy(&text, p.ID+": ", p.Policy)
+		describePolicy(&who, p.ID+": ", p.Policy)
 	}
 	if all := len(in.Processes); all > 0 {
-		fmt.Fprintf(&text, "# in force on %d of %s\n", same, count(all, "process", "processes"))
+		fmt.Fprintf(&who, "# in force on %d of %s\n", same, count(all, "process", "processes"))
 	} else {
-		fmt.Fprintf(&text, "# %s\n", nobodyListed)
+		fmt.Fprintf(&who, "# %s\n", nobodyListed)
 	}
-	text.WriteString(in.Text)
-	_, err = to.out.Write([]byte(text.String()))
+	_, _ = io.WriteString(to.err, who.String()) // the text is what counts
+	_, err = io.WriteString(to.out, in.Text)
 	return err
 }
 

@@ -109,15 +109,17 @@ func TestPolicyApplyRestoresARefusedFile(t *testing.T) {
 	d.inForce(func(in *ops.PolicyInForce) bool {
 		return in.RefusedVersion == faulty && in.Refused != "" && in.Processes[0].Policy.Refused != ""
 	})
-	same := written(t, "same.yaml", commandsPolicy)
+	show := d.command("policy", "show")
+	d.want(show, 0, commandsPolicy, "the file is refused since")
+	same := written(t, "same.yaml", show.out) // as the runbook says
 	d.want(d.command("policy", "apply", same), 1, "The limits are the same.", "not done: confirm with y, or give --yes")
 	d.want(d.command("policy", "apply", same, "--yes"), 0, "is in force on 1 of 1 process\n", "")
 	if text, err := os.ReadFile(in.File); err != nil || string(text) != commandsPolicy {
 		t.Errorf("the file holds %q, %v", text, err)
 	}
 	after := d.inForce(func(*ops.PolicyInForce) bool { return true })
-	if after.Refused != "" || after.RefusedVersion != "" {
-		t.Errorf("after it was corrected the policy in force is %+v", after)
+	if after.Version != in.Version || after.Refused != "" || after.RefusedVersion != "" {
+		t.Errorf("after it was corrected the policy in force is %+v, was %+v", after, in)
 	}
 	d.inForce(func(in *ops.PolicyInForce) bool { return in.Processes[0].Policy.Refused == "" })
 }
