@@ -197,40 +197,52 @@ func giveBack(file *os.File, replaced os.FileInfo, chown func(file *os.File, uid
 // readableByAll is the bit of a file's mode that lets everybody read it.
 const readableByAll = 0o004
 
-// await waits until every process has a version and none refuses its file, and says how far it is.
+// await waits until every process has a version and none refuses its file, and says how far it is. The file is replaced
+// already, so a look that fails, as while a store is slow for a moment, is repeated.
 func (c *policyApplyCommand) await(ctx context.Context, to streams, version string) error {
 	until, told := time.Now().Add(c.Wait), -1
 	for {
 		in, err := c.inForce(ctx)
-		if err != nil {
-			return err
-		}
-		have := 0
-		for _, p := range in.Processes {
-			if p.Policy != nil && p.Policy.Version == version && p.Policy.Refused == "" {
-				have++
+		if err == nil {
+			have, all := holders(in, version), len(in.Processes)
+			if all > 0 && have != told { // none is listed until the first has announced itself
+				told = have
+				if _, err := fmt.Fprintf(to.out, "version %s is in force on %d of %s\n", version, have,
+					count(all, "process", "processes")); err != nil {
+					return err
+				}
+			}
+			if all > 0 && have == all && in.Version == version && in.Refused == "" {
+				return nil
 			}
 		}
-		all := len(in.Processes)
-		if all > 0 && have != told { // none is listed until the first has announced itself
-			told = have
-			if _, err := fmt.Fprintf(to.out, "version %s is in force on %d of %s\n", version, have,
-				count(all, "process", "processes")); err != nil {
-				return err
+		over := time.Now().After(until)
+		if !over {
+			select {
+			case <-ctx.Done():
+				over = true
+			case <-time.After(applyPoll):
 			}
 		}
-		if all > 0 && have == all && in.Version == version && in.Refused == "" {
-			return nil
-		}
-		if time.Now().After(until) {
+		switch {
+		case over && err != nil:
+			return fmt.Errorf("the policy file holds version %s now, but it could not be learnt which processes have it; dispatcher policy show names them: %w",
+				version, err)
+		case over:
 			return c.missing(to, in, version)
 		}
-		select {
-		case <-ctx.Done():
-			return errNotEverywhere
-		case <-time.After(applyPoll):
+	}
+}
+
+// holders is how many processes have a version in force and do not refuse their file.
+func holders(in *ops.PolicyInForce, version string) int {
+	have := 0
+	for _, p := range in.Processes {
+		if p.Policy != nil && p.Policy.Version == version && p.Policy.Refused == "" {
+			have++
 		}
 	}
+	return have
 }
 
 // missing names the processes that have another version, or refuse their file.
