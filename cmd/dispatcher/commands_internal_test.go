@@ -148,14 +148,12 @@ func (d *served) await(n int, filter ...string) {
 	for deadline := time.Now().Add(time.Minute); ; <-time.After(20 * time.Millisecond) {
 		var listing desk.Listing
 		got := d.command(append([]string{"list", "--json"}, filter...)...)
-		if err := json.Unmarshal([]byte(got.out), &listing); err != nil {
-			d.Fatalf("%v: %+v", err, got)
-		}
-		if len(listing.Items) == n {
+		err := json.Unmarshal([]byte(got.out), &listing) // not when a store is slow
+		if err == nil && len(listing.Items) == n {
 			return
 		}
 		if time.Now().After(deadline) {
-			d.Fatalf("%v are %d, want %d", filter, len(listing.Items), n)
+			d.Fatalf("%v are %d, want %d; %v: %+v", filter, len(listing.Items), n, err, got)
 		}
 	}
 }
