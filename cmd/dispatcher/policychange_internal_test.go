@@ -235,7 +235,7 @@ func TestPolicyApplyWaitsForWhoRefusesTheirFile(t *testing.T) {
 func TestAFileIsReplacedWhole(t *testing.T) {
 	t.Parallel()
 	target := filepath.Join(t.TempDir(), "policy.yaml")
-	if err := os.WriteFile(target, []byte("old"), 0o640); err != nil {
+	if err := errors.Join(os.WriteFile(target, []byte("old"), 0o600), os.Chmod(target, 0o640)); err != nil {
 		t.Fatal(err)
 	}
 	info, err := os.Stat(target)
