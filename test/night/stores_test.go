@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
+	"github.com/pacer-notify/pacer/test/apitest"
 	"github.com/pacer-notify/pacer/test/postgrestest"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
@@ -38,9 +39,10 @@ func redisFrozen() *night {
 			server.Freeze()
 			posted := 0
 			d.await("one is accepted while Redis stands still", func() bool {
-				posted++ // each at once, without another try, which might find that it had been accepted
-				status, reply := d.request(http.MethodPost, "http://"+d.first().api+"/v1/notifications", fmt.Sprintf(
-					`{"id":"n%d","user_id":"ada","body":"hello","to":%q}`, posted, d.receiver.URL))
+				posted++ // each without another try, which might find that it had been accepted
+				body := fmt.Sprintf(`{"id":"n%d","user_id":"ada","body":"hello","to":%q}`, posted, d.receiver.URL)
+				status, reply := d.requestBy(apitest.Once, *patience, http.MethodPost,
+					"http://"+d.first().api+"/v1/notifications", body)
 				if status != http.StatusAccepted && status != http.StatusServiceUnavailable { // Postgres may be slow
 					d.Fatalf("while Redis stands still: %d %s", status, reply)
 				}
