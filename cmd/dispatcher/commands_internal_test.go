@@ -105,10 +105,25 @@ func (d *served) post(format string, args ...any) {
 	}
 }
 
+// unavailable is what the ops pages say with 503 while a store is slow, or a command says when they do not respond.
+var unavailable = regexp.MustCompile(
+	`not respond: |is slow: a reply takes |takes too long to respond: |can't be read now: |deadline exceeded`)
+
+// insist runs a command again for a minute while a store is slow, as it is for a moment on a busy machine.
+func (d *served) insist(command func() asked) asked {
+	d.Helper()
+	for deadline := time.Now().Add(time.Minute); ; <-time.After(20 * time.Millisecond) {
+		got := command()
+		if got.code == 0 || !unavailable.MatchString(got.err) || time.Now().After(deadline) {
+			return got
+		}
+	}
+}
+
 // command runs a command that asks the deployment.
 func (d *served) command(args ...string) asked {
 	d.Helper()
-	return ask(d.T, append(args, "--ops-listen", d.ops)...)
+	return d.insist(func() asked { return ask(d.T, append(args, "--ops-listen", d.ops)...) })
 }
 
 // onPage runs a command in a terminal of so many columns.
@@ -118,13 +133,20 @@ func (d *served) onPage(width int, args ...string) []string {
 	if err != nil {
 		d.Fatal(err)
 	}
-	command := exec.CommandContext(d.Context(), program, append(args, "--ops-listen", d.ops)...)
-	command.Env = append(command.Environ(), asProgram+"=1", fmt.Sprintf("COLUMNS=%d", width))
-	out, err := command.Output()
-	if err != nil {
-		d.Fatalf("%v: %v", args, err)
+	got := d.insist(func() asked {
+		var out, errs bytes.Buffer
+		command := exec.CommandContext(d.Context(), program, append(args, "--ops-listen", d.ops)...)
+		command.Env = append(command.Environ(), asProgram+"=1", fmt.Sprintf("COLUMNS=%d", width))
+		command.Stdout, command.Stderr = &out, &errs
+		if err := command.Run(); command.ProcessState == nil {
+			d.Fatal(err)
+		}
+		return asked{code: command.ProcessState.ExitCode(), out: out.String(), err: errs.String()}
+	})
+	if got.code != 0 {
+		d.Fatalf("%v: %+v", args, got)
 	}
-	lines := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
+	lines := strings.Split(strings.TrimSuffix(got.out, "\n"), "\n")
 	for _, line := range lines {
 		if n := utf8.RuneCountInString(line); n > width {
 			d.Errorf("%v has a line of %d columns: %s", args, n, line)

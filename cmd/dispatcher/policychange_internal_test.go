@@ -29,7 +29,9 @@ func TestPolicyDiffAndApply(t *testing.T) {
 		d.post(`{"id": "n%d", "user_id": "ada", "category": "chat", "channel": "log", "to": "x"}`, i)
 	}
 	stricter := written(t, "stricter.yaml", "version: 1\ncategories:\n  default: {}\n  chat: {limits: [{max: 1, per: 10h}]}\n")
-	d.want(d.command("user", "ada"), 0, "4 ", "") // one of the five has gone
+	d.await(1, "--status", "delivered")
+	d.await(4, "--status", "deferred")
+	d.want(d.command("user", "ada"), 0, "4 deferred", "")
 	got := d.command("policy", "diff", stricter)
 	d.want(got, 0, "chat\n  - limit 1/1h, max_defer 24h\n  + limit 1/10h, max_defer 24h\n", "")
 	for _, want := range []string{
@@ -69,12 +71,13 @@ func TestNobodyListedIsNotEverybody(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		listed int64 // from which look on
+		wait   string
 		code   int
 		out    string
 		err    string
 	}{
-		{"later", 2, 0, "version " + p.Version() + " is in force on 1 of 1 process\n", ""},
-		{"never", math.MaxInt64, 1, "", "no process is listed yet, so it is unknown which policy they have"},
+		{"later", 2, "10m", 0, "version " + p.Version() + " is in force on 1 of 1 process\n", ""},
+		{"never", math.MaxInt64, "1s", 1, "", "no process is listed yet, so it is unknown which policy they have"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -89,7 +92,7 @@ func TestNobodyListedIsNotEverybody(t *testing.T) {
 				}
 			}))
 			t.Cleanup(server.Close)
-			got := ask(t, "policy", "apply", file, "--yes", "--wait=1s", "--ops-listen", server.URL)
+			got := ask(t, "policy", "apply", file, "--yes", "--wait="+c.wait, "--ops-listen", server.URL)
 			if got.code != c.code || got.out != c.out || !strings.Contains(got.err, c.err) {
 				t.Errorf("%+v", got)
 			}
