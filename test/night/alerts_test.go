@@ -46,6 +46,15 @@ func (d *deployment) scrape() series {
 	return all
 }
 
+// calmNow takes the metrics as they are now for those before the trouble.
+func (d *deployment) calmNow() {
+	d.Helper()
+	d.await("there are metrics", func() bool {
+		d.calm = d.scrape()
+		return len(d.calm) > 0
+	})
+}
+
 func cutLast(text, separator string) (before, after string, found bool) {
 	if i := strings.LastIndex(text, separator); i >= 0 {
 		return text[:i], text[i+len(separator):], true

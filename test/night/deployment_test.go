@@ -267,3 +267,9 @@ func (d *deployment) dispatcher(args ...string) string {
 	out, _ := command.CombinedOutput() // what it says, it also says when it fails
 	return string(out)
 }
+
+// operate runs a command until it says that something is done: it does not while a store is slow.
+func (d *deployment) operate(done string, args ...string) {
+	d.Helper()
+	d.await(done, func() bool { return strings.Contains(d.dispatcher(args...), done) })
+}

@@ -128,7 +128,7 @@ func ends() []*night {
 				d.env = append(d.env, "PACER_TEMPLATES="+folder)
 			},
 			trouble: func(d *deployment) {
-				if status, reply := d.request(http.MethodPost, "http://"+d.first().api+"/v1/notifications",
+				if status, reply := d.insist(http.MethodPost, "/v1/notifications",
 					`{"id":"n1","user_id":"ada","to":"http://127.0.0.1:1","template":{"name":"shipped"}}`); status != 422 ||
 					!strings.Contains(reply, `there is no template \"shipped\"; there are hi`) {
 					d.Fatalf("the producer is told %d %s", status, reply)

@@ -20,7 +20,7 @@ func ordered() []*night {
 		{
 			title: "A category is paused", happens: "An operator paused the category chat.",
 			trouble: func(d *deployment) {
-				d.dispatcher("pause", "category", "chat", "--why", "too noisy", "--yes")
+				d.operate("category chat is paused", "pause", "category", "chat", "--why", "too noisy", "--yes")
 				d.post("n1", `,"category":"chat"`)
 			},
 			user:    "chat: category chat is paused by OPERATOR since TIME (too noisy): nothing goes out until somebody resumes it; 1 queued",
@@ -34,7 +34,8 @@ func ordered() []*night {
 		{
 			title: "A channel is paused", happens: "An operator paused the channel webhook.",
 			trouble: func(d *deployment) {
-				d.dispatcher("pause", "channel", "webhook", "--why", "the provider moves", "--yes")
+				d.operate("channel webhook is paused", "pause", "channel", "webhook", "--yes", "--why",
+					"the provider moves")
 				d.post("n1", "")
 			},
 			user:    "default: 1 held for the provider; first n1: channel webhook is paused by OPERATOR since TIME (the provider moves): it waits until somebody resumes it",
@@ -193,7 +194,7 @@ func ordered() []*night {
 				d.post("n0", `,"category":"chat"`)
 				d.is("n0", "delivered")
 				d.post("n1", `,"category":"chat"`)
-				d.dispatcher("cancel", "n1", "--yes")
+				d.operate("n1 is cancelled", "cancel", "n1", "--yes")
 			},
 			calm:    "an operator wants it so",
 			user:    "chat: nothing waits; the next may go at TIME, because of limit 1/1h. last ended: n1, cancelled",

@@ -130,7 +130,11 @@ func (d *deployment) snapshot() *ops.Snapshot {
 			continue
 		}
 		var s ops.Snapshot
-		if err := json.Unmarshal([]byte(data), &s); err != nil {
+		err := json.Unmarshal([]byte(data), &s)
+		if lines.Err() != nil { // the line was cut off
+			return nil
+		}
+		if err != nil {
 			d.Fatal(err)
 		}
 		return &s

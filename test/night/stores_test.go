@@ -134,7 +134,7 @@ func postgresSlow() *night {
 			d.post("n0", "")
 			d.is("n0", "delivered")
 			slow := strings.NewReader(`{"type":"latency","stream":"downstream","attributes":{"latency":800}}`)
-			d.calm = d.scrape()
+			d.calmNow()
 			if _, err := link.Toxics.AddToxicJson(slow); err != nil {
 				d.Fatal(err)
 			}
@@ -200,7 +200,7 @@ func postgresLocked() *night {
 			d.is("n0", "delivered")
 			d.post("n1", `,"category":"chat"`)
 			d.is("n1", "deferred")
-			d.calm = d.scrape()
+			d.calmNow()
 			connection := postgrestest.Connect(d.T, d.databaseURL)
 			for _, statement := range []string{"BEGIN", "LOCK TABLE pacer.notifications IN ACCESS EXCLUSIVE MODE"} {
 				if _, err := connection.Exec(d.Context(), statement); err != nil {
