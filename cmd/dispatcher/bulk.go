@@ -16,8 +16,12 @@ import (
 	"github.com/pacer-notify/pacer/internal/desk"
 )
 
-// bulkPoll is how often a running job is looked at.
-const bulkPoll = 300 * time.Millisecond
+const (
+	// bulkPoll is how often a running job is looked at.
+	bulkPoll = 300 * time.Millisecond
+	// bulkPatience is for how long the looks at it may fail: a store may be slow, or a dispatcher begin anew.
+	bulkPatience = time.Minute
+)
 
 // bulkVerbs say what a job does, and has done, to its notifications.
 var bulkVerbs = map[string][2]string{
@@ -90,7 +94,7 @@ func (o *operator) follow(ctx context.Context, to streams, job *desk.BulkJob) er
 	live := isFile && term.IsTerminal(int(file.Fd()))
 	_, _ = fmt.Fprintf(to.err, "%s goes on whatever becomes of this command; dispatcher jobs --stop %s ends it early.\n",
 		job.ID, job.ID) // the job runs whether this is read or not
-	for job.Status == control.JobRunning {
+	for seen := time.Now(); job.Status == control.JobRunning; {
 		if live {
 			_, _ = fmt.Fprintf(to.err, "\r%s\x1b[K", progress(job)) // likewise
 		}
@@ -99,12 +103,12 @@ func (o *operator) follow(ctx context.Context, to streams, job *desk.BulkJob) er
 			return ctx.Err()
 		case <-time.After(bulkPoll):
 		}
-		status, reply, err := o.get(ctx, "/bulk/"+url.PathEscape(job.ID))
-		if err != nil {
-			return err
-		}
-		if err := readBulk(status, reply, job); err != nil {
-			return err
+		again, err := o.look(ctx, job)
+		switch {
+		case err == nil:
+			seen = time.Now()
+		case !again || time.Since(seen) > bulkPatience:
+			return fmt.Errorf("it could not be learnt how far %s is; dispatcher jobs shows it: %w", job.ID, err)
 		}
 	}
 	if live {
@@ -120,6 +124,15 @@ func (o *operator) follow(ctx context.Context, to streams, job *desk.BulkJob) er
 		return fmt.Errorf("%d could not be %s; the latest reasons are above", job.Refused, bulkVerbs[job.Action][1])
 	}
 	return nil
+}
+
+// look reads how far a job is. When it can't, it reports whether to try again.
+func (o *operator) look(ctx context.Context, job *desk.BulkJob) (again bool, err error) {
+	status, reply, err := o.get(ctx, "/bulk/"+url.PathEscape(job.ID))
+	if err != nil {
+		return ctx.Err() == nil, err
+	}
+	return status >= http.StatusInternalServerError, readBulk(status, reply, job)
 }
 
 // progress says in a line how far a job is.
