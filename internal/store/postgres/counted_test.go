@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
@@ -34,7 +35,10 @@ func TestCountsOfBeforeARebuildAreCountedOnce(t *testing.T) {
 				}
 			}
 			if dies {
-				if err := w.agendas.Stop(t.Context(), []int{ada}, "dies"); err != nil {
+				stopped := w.agendas.Stop(t.Context(), []int{ada}, "dies")
+				emptied := w.agendas.Empty(t.Context(), []int{ada}, "dies")
+				left := w.redis.Restore(t.Context(), keys[0], 0, old[0]).Err() // it died before it removed the counts
+				if err := errors.Join(stopped, emptied, left); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -68,21 +68,28 @@ const (
 	outboxPasses = 40
 )
 
-// outboxSQL takes the notifications that have waited longest behind a place in the outbox, and that no other process
-// has locked. A notification that is being sent stays until its result is written, and one that has ended until it is
-// no longer on its way to its backlog. With $4 it takes those that were refused, else the others; CASE keeps Postgres from
-// believing that nearly all were. The last column says whether it has been refused for as long as $5.
-const outboxSQL = `
+const (
+	// outboxFrom and outboxWhere take the notifications that have waited longest behind a place in the outbox, and that
+	// no other process has locked. A notification that is being sent stays until its result is written, and one that
+	// has ended until it is no longer on its way to its backlog. The last column says whether it has been refused for
+	// as long as $4.
+	outboxFrom = `
 SELECT n.id, n.user_id, n.category, n.channel, n.target, n.title, n.body, n.data::text, n.override::text, n.priority,
 	n.send_at, n.expires_at, n.collapse_key, n.accepted_at, n.ended_at IS NOT NULL, n.status = 'retrying', n.not_before,
-	o.left_at, o.unchecked, coalesce(o.refused_at < clock_timestamp() - $5::interval, false)
+	o.left_at, o.unchecked, coalesce(o.refused_at < clock_timestamp() - $4::interval, false)
 FROM pacer.outbox o JOIN pacer.notifications n ON n.id = ANY (ARRAY[o.id])
-WHERE (o.left_at, o.id) > ($2, $3) AND CASE WHEN o.refused_at IS NULL THEN NOT $4 ELSE $4 END
+WHERE (o.left_at, o.id) > ($2, $3) AND `
+	outboxWhere = `
 	AND (n.status <> 'sending' OR n.claimed_until < clock_timestamp())
 	AND (n.ended_at IS NULL OR NOT EXISTS (SELECT FROM pacer.unplaced u
 		WHERE u.left_at BETWEEN n.accepted_at - interval '1 min' AND n.accepted_at + interval '1 min'
 		AND n.id = ANY (u.ids)))
 ORDER BY o.left_at, o.id LIMIT $1 FOR UPDATE OF o SKIP LOCKED`
+	// outboxSQL takes what was not refused. CASE keeps Postgres from believing that nearly all was.
+	outboxSQL = outboxFrom + "CASE WHEN o.refused_at IS NULL THEN true ELSE false END" + outboxWhere
+	// againSQL takes what was refused.
+	againSQL = outboxFrom + "o.refused_at IS NOT NULL" + outboxWhere
+)
 
 // leaveOutboxSQL takes notifications out of the outbox. One that was cancelled since it was read, so that its id is not
 // in $2, stays for another round: it may have reached its backlog after the cancel had looked there.
@@ -177,12 +184,7 @@ type outboxPart struct {
 func (l *Relay) emptyPart(ctx context.Context, away *partitionsAway, refused bool, behind outboxPlace,
 ) (part outboxPart, err error) {
 	err = l.store.db.InTx(ctx, l.outboxOptions(), func(tx *limited.Tx) error {
-		rows, err := tx.Query(ctx, outboxSQL, outboxBatch, behind.leftAt, behind.id, refused,
-			l.store.cfg.RefusalPatience)
-		if err != nil {
-			return err
-		}
-		batch, err := pgx.CollectRows(rows, scanOutboxed)
+		batch, err := l.take(ctx, tx, refused, behind)
 		if err != nil || len(batch) == 0 {
 			return err
 		}
@@ -199,6 +201,21 @@ func (l *Relay) emptyPart(ctx context.Context, away *partitionsAway, refused boo
 		return noteAllowed(ctx, tx, allowed, ids)
 	})
 	return part, err
+}
+
+// take reads a batch of the outbox.
+func (l *Relay) take(ctx context.Context, tx *limited.Tx, refused bool, behind outboxPlace) ([]outboxed, error) {
+	var rows pgx.Rows
+	var err error
+	if patience := l.store.cfg.RefusalPatience; refused {
+		rows, err = tx.Query(ctx, againSQL, outboxBatch, behind.leftAt, behind.id, patience)
+	} else {
+		rows, err = tx.Query(ctx, outboxSQL, outboxBatch, behind.leftAt, behind.id, patience)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, scanOutboxed)
 }
 
 // partitionsAway are the partitions that failed in a round. They are not tried again in the same round.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -186,18 +185,17 @@ func TestCountsLackOnePartition(t *testing.T) {
 	}
 }
 
-// statementsSent counts the statements that hold a text and have an argument.
+// statementsSent counts the statements that hold a text.
 type statementsSent struct {
-	text     string
-	argument any
-	n        atomic.Int32
+	text string
+	n    atomic.Int32
 }
 
 // TraceQueryStart implements [pgx.QueryTracer].
 func (s *statementsSent) TraceQueryStart(
 	ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData,
 ) context.Context {
-	if strings.Contains(data.SQL, s.text) && slices.Contains(data.Args, s.argument) {
+	if strings.Contains(data.SQL, s.text) {
 		s.n.Add(1)
 	}
 	return ctx
@@ -210,7 +208,7 @@ func (*statementsSent) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryE
 // can be placed either, and to read them is work for the one store that still accepts.
 func TestARoundReadsLittleWhileRedisIsAway(t *testing.T) {
 	t.Parallel()
-	looks := &statementsSent{text: "FROM pacer.outbox o JOIN", argument: false} // true asks for what was refused
+	looks := &statementsSent{text: "CASE WHEN o.refused_at IS NULL"}
 	w := newWorldOn(t, redistest.Client(t), agenda.Config{Lease: time.Hour}, postgrestest.URL(t),
 		func(config *pgxpool.Config) { config.ConnConfig.Tracer = looks })
 	for partition := range storetest.Partitions {

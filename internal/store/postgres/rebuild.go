@@ -262,16 +262,34 @@ const idleSQL = "SELECT set_config('idle_in_transaction_session_timeout', '0', t
 // only if the delivery has been made or is restored as in flight. Whoever settles such a delivery after that moment
 // waits until the rebuild has ended, and then finds it in Redis.
 func (r *rebuild) restore(ctx context.Context) error {
+	placing, err := r.placing(ctx)
+	if err != nil {
+		return err
+	}
 	moment := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	return r.store.db.InTx(ctx, moment, func(tx *limited.Tx) error {
 		if _, err := tx.Exec(ctx, idleSQL); err != nil {
 			return describe("begin to read what Redis has lost", err)
 		}
-		if err := r.restoreEntries(ctx, tx); err != nil {
+		if err := r.restoreEntries(ctx, tx, placing); err != nil {
 			return err
 		}
 		return r.restoreWindows(ctx, tx.With(windowsTimeout))
 	})
+}
+
+// placing lists what a relay may have placed before the partitions were stopped, in a transaction that has not ended.
+// It may take the rows out of the outbox still. What a relay begins to place now is refused until the rebuild has ended.
+func (r *rebuild) placing(ctx context.Context) ([]string, error) {
+	rows, err := r.store.db.Query(ctx, placingSQL)
+	if err != nil {
+		return nil, describe("look for notifications that are being placed", err)
+	}
+	ids, err := pgx.AppendRows([]string{}, rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, describe("look for notifications that are being placed", err)
+	}
+	return ids, nil
 }
 
 func (r *rebuild) rebuilds(partition int) bool { return slices.Contains(r.partitions, partition) }

@@ -1,9 +1,11 @@
 package postgres_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -158,6 +160,41 @@ func TestARebuildRestoresNothingUnchecked(t *testing.T) {
 		t.Errorf("delivered %v, want the good one only", got)
 	}
 	w.wantStatus(t, "bad", "waiting")
+}
+
+// A relay is placing producers' notifications while Redis is rebuilt: it has told Redis of some, and takes their rows
+// out of the outbox once the rebuild has read it. The rebuild restores these.
+func TestARebuildRestoresWhatIsBeingPlaced(t *testing.T) {
+	t.Parallel()
+	const many = 100 // two scripts
+	w := refusing(t)
+	w.enqueueMany(t, "ada", many)
+	halfway, rebuilt := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	p := w.process(t, postgres.Config{}, func(*process) error {
+		if counts, err := w.agendas.Stats(context.Background()); err == nil && counts.Queued > 0 {
+			once.Do(func() {
+				close(halfway)
+				<-rebuilt
+			})
+		}
+		return nil
+	})
+	relay := postgres.NewRelay(p.store, postgres.RelayConfig{
+		Check:   func(*notification.Notification) error { return nil },
+		Windows: func() time.Duration { return time.Hour },
+	})
+	placed := make(chan error, 1)
+	go func() { placed <- relay.Round(t.Context()) }()
+	<-halfway
+	_, err := w.relay.Rebuild(t.Context())
+	close(rebuilt)
+	if err := errors.Join(err, <-placed); err != nil {
+		t.Fatal(err)
+	}
+	w.round(t)
+	w.wantNothingLeft(t)
+	w.wantInLine(t, many)
 }
 
 // What one process allows is accepted, though it can't be placed at this moment. A process with an older policy refuses
