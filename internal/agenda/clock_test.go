@@ -192,7 +192,7 @@ func TestManyThatAreDueAtOneMomentHoldUpNobody(t *testing.T) {
 			return entries
 		},
 		"of one user": func(w *world) []agenda.Entry {
-			return slices.Repeat([]agenda.Entry{{UserID: w.neighbour(), SendAt: start.Add(24 * time.Hour)}}, 350)
+			return slices.Repeat([]agenda.Entry{{UserID: w.neighbour(), SendAt: start.Add(24 * time.Hour)}}, 2100)
 		},
 		"a single one": func(w *world) []agenda.Entry {
 			return []agenda.Entry{{UserID: w.neighbour(), SendAt: start.Add(5 * 24 * time.Hour)}}
@@ -229,7 +229,7 @@ func TestARetryAmongManyThatAreLaterComesInTime(t *testing.T) {
 	w.settle(dispatch.Outcome{
 		Disposition: dispatch.Retry, Reason: "transient: 503", RetryAfter: 30 * time.Minute, Failure: true,
 	})
-	for range 250 {
+	for range 700 {
 		w.accept(agenda.Entry{SendAt: start.Add(29 * time.Minute)})
 		w.accept(agenda.Entry{SendAt: start.Add(24 * time.Hour)})
 	}
@@ -241,6 +241,26 @@ func TestARetryAmongManyThatAreLaterComesInTime(t *testing.T) {
 	}
 	w.drain()
 	w.wantNothingLeft()
+}
+
+// A user may be awake when the sweep comes. Then the retry comes in time all the same.
+func TestARetryOfAUserWhoIsAwakeComesInTime(t *testing.T) {
+	t.Parallel()
+	w := setup(t, agenda.Settings{})
+	w.rush(1)
+	w.settle(dispatch.Outcome{
+		Disposition: dispatch.Retry, Reason: "transient: 503", RetryAfter: 30 * time.Minute, Failure: true,
+	})
+	w.setClockBack(time.Hour)
+	from := w.now
+	w.accept(agenda.Entry{})
+	w.sweepAfterGap()
+	if granted := w.playUntil(from.Add(29 * time.Minute)); len(granted) != 1 {
+		t.Errorf("%d go before the back-off has ended", len(granted))
+	}
+	if granted := w.playUntil(from.Add(31 * time.Minute)); len(granted) != 1 {
+		t.Errorf("%d go when the back-off has ended", len(granted))
+	}
 }
 
 // Many leases of workers that died end in time too, where nobody waits.

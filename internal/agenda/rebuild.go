@@ -255,10 +255,10 @@ func (s *Agendas) staleOf(keys []string, partitions []int) map[int][]string {
 }
 
 // stale reports whether a key is state of a partition that a rebuild replaces. Ends that the other store does not know
-// of are not: nothing else knows of them.
+// of are not: nothing else knows of them. The epoch of the counts stays until these are gone.
 func (s *Agendas) stale(key string, partition int) bool {
 	if name, ours := strings.CutPrefix(key, s.partitions[partition]); ours {
-		return name != "rebuild" && name != "z"
+		return name != "rebuild" && name != "z" && name != "counted"
 	}
 	name, queued := strings.CutPrefix(key, tasksPrefix(partition))
 	return queued && (strings.HasPrefix(name, "t:") || slices.Contains(queueParts, name))
@@ -342,14 +342,14 @@ func (s *Agendas) RestorePause(ctx context.Context, token string, partition int)
 
 // finishRebuild sets the epoch, and where the partition was built, unless the state was lost again during the rebuild.
 var finishRebuild = script.NewWhenFull(inRebuild + `if not in_rebuild(KEYS[1], ARGV[1]) then return 0 end
-redis.call('DEL', KEYS[1])
+redis.call('DEL', KEYS[1], KEYS[4])
 redis.call('MSET', KEYS[2], ARGV[2], KEYS[3], here())
 return 1`)
 
 // EndRebuild lets the partition go on. It returns [ErrLost] when the state was lost again meanwhile.
 func (s *Agendas) EndRebuild(ctx context.Context, token string, partition int, epoch Epoch) error {
 	prefix := s.partitions[partition]
-	keys := []string{prefix + "rebuild", prefix + "epoch", prefix + "built"}
+	keys := []string{prefix + "rebuild", prefix + "epoch", prefix + "built", prefix + "counted"}
 	done, err := finishRebuild.Run(ctx, s.client, keys, token, string(epoch)).Int()
 	if err != nil {
 		return fmt.Errorf("end the rebuild of partition %d: %w", partition, err)

@@ -14,24 +14,27 @@ local function deferral_of(backlog, arrival)
   return digits(since) .. ' deferred ' .. digits(math.max(backlog.next, since)) .. ' ' .. backlog.rule .. '\n'
 end
 
--- The reasons for which scripts end notifications undelivered, by the names under which they are counted.
-local ENDS = {
-  max_defer = 'expired max_defer', expires_at = 'expired expires_at', crash_loop = 'failed crash_loop',
-  quiet_hours = 'expired quiet_hours',
-}
-
 -- finish ends a notification of a category that has been taken out of its backlog. `detail` explains the reason, see the
 -- field q.
-local function finish(id, category, state, reason, retention, detail)
-  local key = partition .. 'n:' .. id
-  redis.call('HSET', key, 's', state, 'y', reason, 'z', digits(now), 'q', detail or '')
-  redis.call('PEXPIRE', key, retention)
-  count(state, 1)
-  if ENDS[reason] then count(ENDS[reason], 1) end
-  note_history(state, category)
-  if not GUARDED then return end
-  if detail then reason = reason .. '\t' .. detail end
-  redis.call('HSET', partition .. 'z', id, state .. digits(now) .. ' ' .. reason)
+local finish
+do
+  -- The reasons for which scripts end notifications undelivered, by the names under which they are counted.
+  local ENDS = {
+    max_defer = 'expired max_defer', expires_at = 'expired expires_at', crash_loop = 'failed crash_loop',
+    quiet_hours = 'expired quiet_hours',
+  }
+
+  function finish(id, category, state, reason, retention, detail)
+    local key = partition .. 'n:' .. id
+    redis.call('HSET', key, 's', state, 'y', reason, 'z', digits(now), 'q', detail or '')
+    redis.call('PEXPIRE', key, retention)
+    count(state, 1)
+    if ENDS[reason] then count(ENDS[reason], 1) end
+    note_history(state, category)
+    if not GUARDED then return end
+    if detail then reason = reason .. '\t' .. detail end
+    redis.call('HSET', partition .. 'z', id, state .. digits(now) .. ' ' .. reason)
+  end
 end
 
 -- How long the newest arrival with a collapse key is remembered, in ms. An older notification can come back while it is
@@ -87,6 +90,20 @@ local function earliest_later(agenda)
     agenda.has_later = false
     redis.call('HDEL', agenda.key, '+')
   end
+  return due
+end
+
+-- advance_retry has a retry that was set at a moment which is yet to come, because the clock was set back, wait as if it
+-- were set now. `back` is by how much the clock was set back, when that is known: a process of the version before does
+-- not note when a retry was set. It returns when the retry is due.
+local function advance_retry(agenda, id, due, back)
+  local key = partition .. 'n:' .. id
+  local f = redis.call('HMGET', key, 's', 'R')
+  local set = tonumber(f[2] or back and now + back or 0)
+  if f[1] ~= 'r' or set <= now then return due end
+  due = math.max(now, now + due - set)
+  redis.call('ZADD', agenda.later, digits(due), id)
+  redis.call('HSET', key, 'r', digits(due), 'R', digits(now))
   return due
 end
 

@@ -131,7 +131,8 @@ end
 -- again for a wake-up that was set meanwhile, unless it comes sooner.
 local catch_up
 do
-  local key, left = partition .. 'sweep', limit
+  -- How many users it may see to, and how many notifications that are later.
+  local key, users, looks = partition .. 'sweep', limit, 5 * limit
 
   -- before returns members of a sorted set with their scores: those in front of a place, the last first. A place is
   -- the score and the member that stood there, which may have moved since.
@@ -152,28 +153,17 @@ do
     return #late < limit
   end
 
-  -- advance has a retry that was set at a moment which is yet to come wait as if it were set now. A process of the
-  -- version before does not note when it was set.
-  local function advance(agenda, id, due, back)
-    local f = redis.call('HMGET', partition .. 'n:' .. id, 's', 'R')
-    local set = tonumber(f[2] or now + back)
-    if f[1] ~= 'r' or set <= now then return end
-    local sooner = digits(math.max(now, now + due - set))
-    redis.call('ZADD', agenda.later, sooner, id)
-    redis.call('HSET', partition .. 'n:' .. id, 'r', sooner, 'R', digits(now))
-  end
-
   -- advance_retries looks at what is later of a user, and returns the place from which the next sweep has to go on; nil
   -- when all was seen.
   local function advance_retries(agenda, place, back)
     if not agenda.has_later then return end
-    local later = before(agenda.later, place, left)
+    local later = before(agenda.later, place, looks)
     for i = 1, #later, 2 do
       if tonumber(later[i + 1]) <= now then return end
-      left = left - 1
-      advance(agenda, later[i], tonumber(later[i + 1]), back)
+      looks = looks - 1
+      advance_retry(agenda, later[i], tonumber(later[i + 1]), back)
     end
-    if left == 0 then return later[#later] .. ' ' .. later[#later - 1] end
+    if looks == 0 then return later[#later] .. ' ' .. later[#later - 1] end
   end
 
   -- wake wakes a user, and returns what advance_retries does.
@@ -191,14 +181,14 @@ do
       rest = wake(string.match(place, '^%S+ (.*)$'), rest, back)
       if rest then return place, rest end
     end
-    local late = before(partition .. 'wakeups', place, left)
+    local late = before(partition .. 'wakeups', place, users)
     for i = 1, #late, 2 do
       if tonumber(late[i + 1]) <= now then return end
       place = late[i + 1] .. ' ' .. late[i]
       rest = wake(late[i], nil, back)
       if rest then return place, rest end
-      left = left - 1
-      if left == 0 then return place end
+      users = users - 1
+      if users == 0 then return place end
     end
   end
 

@@ -207,15 +207,22 @@ do
     put_held(now, '', 0, categories_of(agenda))
   end
 
+  -- later_due returns when the first of what is later is due. A sweep may not have seen that the clock was set back.
+  local function later_due(agenda)
+    local due = earliest_later(agenda)
+    if not due or due <= now then return due end
+    return advance_retry(agenda, redis.call('ZRANGE', agenda.later, '0', '0')[1], due)
+  end
+
   -- serve serves one wake-up.
   function serve(request, limit)
     local agenda, place = open_agenda(request.user), reserve()
     if #deferrals > 0 then deferrals = {} end
     if agenda.generation ~= request.generation then return put_state(GONE) end
-    agenda.later_due = earliest_later(agenda)
+    agenda.later_due = later_due(agenda)
     if agenda.later_due and agenda.later_due <= now then
       budget = budget - promote(agenda, budget)
-      agenda.later_due = earliest_later(agenda)
+      agenda.later_due = later_due(agenda)
     end
     if lacks_settings(agenda, request) then return ask_again(agenda, request) end
     local more, moment, category, rule = grant_all(agenda, request, limit), nil, nil, nil
