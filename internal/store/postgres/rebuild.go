@@ -279,7 +279,8 @@ func (r *rebuild) restore(ctx context.Context) error {
 }
 
 // placing lists what a relay may have placed before the partitions were stopped, in a transaction that has not ended.
-// It may take the rows out of the outbox still. What a relay begins to place now is refused until the rebuild has ended.
+// It may take the rows out of the outbox still. What a relay begins to place now is refused until the rebuild has
+// ended.
 func (r *rebuild) placing(ctx context.Context) ([]string, error) {
 	rows, err := r.store.db.Query(ctx, placingSQL)
 	if err != nil {
