@@ -30,24 +30,25 @@ type PartitionCounts struct {
 // errors of the others.
 func (s *Agendas) Counts(ctx context.Context) ([]PartitionCounts, error) {
 	pipe := s.client.Pipeline()
-	epochs := make([]*redis.SliceCmd, len(s.partitions))
+	epochs := make([][2]*redis.StringCmd, len(s.partitions)) // the present one, and the one that was lost
 	counts := make([]*redis.MapStringStringCmd, len(s.partitions))
 	for partition, prefix := range s.partitions {
 		// The epoch comes first: a rebuild in between can only lower the counts.
-		epochs[partition] = pipe.MGet(ctx, prefix+"epoch", prefix+"counted")
+		// One command for both would be refused while a slot of a cluster moves, and go-redis would then send all of
+		// the pipeline again, beside what it redirects.
+		epochs[partition] = [2]*redis.StringCmd{pipe.Get(ctx, prefix+"epoch"), pipe.Get(ctx, prefix+"counted")}
 		counts[partition] = pipe.HGetAll(ctx, prefix+"c")
 	}
 	_, _ = pipe.Exec(ctx) // each command has its own error
 	var all []PartitionCounts
 	var faults []error
 	for partition := range s.partitions {
-		if err := cmp.Or(epochs[partition].Err(), counts[partition].Err()); err != nil {
+		epoch, err := epochOf(epochs[partition])
+		if err = cmp.Or(err, counts[partition].Err()); err != nil {
 			faults = append(faults, fmt.Errorf("read the pulls and deferrals of partition %d: %w", partition, err))
 			continue
 		}
-		c := PartitionCounts{
-			Partition: partition, Epoch: epochOf(epochs[partition].Val()), ByCategory: map[string]int64{},
-		}
+		c := PartitionCounts{Partition: partition, Epoch: epoch, ByCategory: map[string]int64{}}
 		for field, text := range counts[partition].Val() {
 			n, _ := strconv.ParseInt(text, 10, 64) // the scripts write nothing else
 			category, ofCategory := strings.CutPrefix(field, "deferrals:")
@@ -65,14 +66,17 @@ func (s *Agendas) Counts(ctx context.Context) ([]PartitionCounts, error) {
 	return all, errors.Join(faults...)
 }
 
-// epochOf returns the number of the epoch that a partition has, or of the one that it has lost.
-func epochOf(known []any) int64 {
-	for _, epoch := range known {
-		if text, ok := epoch.(string); ok {
-			return Epoch(text).number()
+// epochOf returns the number of the epoch that a partition has, or of the one that it has lost; 0 when there is neither.
+func epochOf(replies [2]*redis.StringCmd) (number int64, err error) {
+	for _, reply := range replies {
+		switch err := reply.Err(); {
+		case err == nil:
+			return Epoch(reply.Val()).number(), nil
+		case !errors.Is(err, redis.Nil):
+			return 0, err
 		}
 	}
-	return 0
+	return 0, nil
 }
 
 // endReasons are those for which the scripts themselves end notifications undelivered, see finish in notification.lua.

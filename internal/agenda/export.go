@@ -73,13 +73,11 @@ func (s *Agendas) HoldsOldLayout(ctx context.Context) (bool, error) { return s.a
 // anyHas reports whether any partition has one of its own keys with these names.
 func (s *Agendas) anyHas(ctx context.Context, names ...string) (bool, error) {
 	pipe := s.client.Pipeline()
-	found := make([]*redis.IntCmd, len(s.partitions))
-	for partition, prefix := range s.partitions {
-		keys := make([]string, len(names))
-		for i, name := range names {
-			keys[i] = prefix + name
+	var found []*redis.IntCmd
+	for _, prefix := range s.partitions {
+		for _, name := range names { // one command for all would be refused while a slot of a cluster moves
+			found = append(found, pipe.Exists(ctx, prefix+name))
 		}
-		found[partition] = pipe.Exists(ctx, keys...)
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return false, fmt.Errorf("look how the partitions were built: %w", err)

@@ -67,7 +67,7 @@ func TestAProcessOnRedisIsRefusedOnceTheStoreHasMoved(t *testing.T) {
 }
 
 // twoGuarded opens the agendas of a deployment with two partitions, in which another store keeps the notifications.
-func twoGuarded(t *testing.T, client *redis.Client) *agenda.Agendas {
+func twoGuarded(t *testing.T, client redis.UniversalClient) *agenda.Agendas {
 	t.Helper()
 	agendas, err := agenda.New(client, agenda.Config{
 		Partitions: 2, Guarded: true,
