@@ -66,7 +66,8 @@ func (s *Agendas) Counts(ctx context.Context) ([]PartitionCounts, error) {
 	return all, errors.Join(faults...)
 }
 
-// epochOf returns the number of the epoch that a partition has, or of the one that it has lost; 0 when there is neither.
+// epochOf returns the number of the epoch that a partition has, or of the one that it has lost; 0 when there is
+// neither.
 func epochOf(replies [2]*redis.StringCmd) (number int64, err error) {
 	for _, reply := range replies {
 		switch err := reply.Err(); {
