@@ -24,7 +24,6 @@ var wholeReaders = map[string]string{
 	"historySQL": "it reads the tallies, of which the relay leaves few, and the hours that were asked for",
 	"totalsSQL":  "it adds up the tallies, of which the relay leaves few",
 	"windowsSQL": "a rebuild reads every admission that a window may hold, and what is being sent",
-	"placingSQL": "a rebuild reads what producers wrote and no process has checked",
 	"clearedSQL": "a rebuild reads what was cleared as far back as any window looks",
 	"Audit":      "the newest entries, to a limit, unfiltered: the index is read from its end",
 }

@@ -278,19 +278,4 @@ func (r *rebuild) restore(ctx context.Context) error {
 	})
 }
 
-// placing lists what a relay may have placed before the partitions were stopped, in a transaction that has not ended.
-// It may take the rows out of the outbox still. What a relay begins to place now is refused until the rebuild has
-// ended.
-func (r *rebuild) placing(ctx context.Context) ([]string, error) {
-	rows, err := r.store.db.Query(ctx, placingSQL)
-	if err != nil {
-		return nil, describe("look for notifications that are being placed", err)
-	}
-	ids, err := pgx.AppendRows([]string{}, rows, pgx.RowTo[string])
-	if err != nil {
-		return nil, describe("look for notifications that are being placed", err)
-	}
-	return ids, nil
-}
-
 func (r *rebuild) rebuilds(partition int) bool { return slices.Contains(r.partitions, partition) }

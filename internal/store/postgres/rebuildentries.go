@@ -12,16 +12,10 @@ import (
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
-const (
-	// placingSQL returns what a relay may be placing at this moment, of what producers wrote into the database: it has
-	// the rows locked.
-	placingSQL = `
-WITH free AS MATERIALIZED (SELECT id FROM pacer.outbox WHERE unchecked FOR KEY SHARE SKIP LOCKED)
-SELECT id FROM pacer.outbox WHERE unchecked AND id NOT IN (SELECT id FROM free)`
-	// openSQL returns notifications that have not ended, in the order of arrival, behind a place in that order. It
-	// leaves out what a producer wrote into the database and no process has allowed: it is in no backlog, and the relay
-	// checks it. $4 is what a relay may have placed before the partitions were stopped.
-	openSQL = `
+// openSQL returns notifications that have not ended, in the order of arrival, behind a place in that order. It leaves
+// out what a producer wrote into the database and no process has allowed: it is in no backlog, and the relay checks it.
+// $4 is what a relay may have placed before the partitions were stopped.
+const openSQL = `
 SELECT id, user_id, category, priority, send_at, expires_at, collapse_key, status, not_before, claimed_until,
 	accepted_at, channel, token, attempts, policy_version, zone, deferrals > 0,
 	EXISTS (SELECT FROM pacer.outbox o WHERE o.id = ANY (ARRAY[n.id]))
@@ -29,7 +23,6 @@ FROM pacer.notifications n
 WHERE ended_at IS NULL AND (accepted_at, id) > ($1, $2) AND NOT (status = 'waiting' AND id <> ALL ($4)
 	AND EXISTS (SELECT FROM pacer.outbox o WHERE o.id = ANY (ARRAY[n.id]) AND o.unchecked))
 ORDER BY accepted_at, id LIMIT $3`
-)
 
 // open is a notification that has not ended.
 type open struct {

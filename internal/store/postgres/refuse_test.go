@@ -167,7 +167,7 @@ func TestARebuildRestoresNothingUnchecked(t *testing.T) {
 func TestARebuildRestoresWhatIsBeingPlaced(t *testing.T) {
 	t.Parallel()
 	const many = 100 // two scripts
-	w := refusing(t)
+	w := refusing(t, func(cfg *postgres.Config) { cfg.PlacePatience = 100 * time.Millisecond })
 	w.enqueueMany(t, "ada", many)
 	halfway, rebuilt := make(chan struct{}), make(chan struct{})
 	var once sync.Once
@@ -186,7 +186,11 @@ func TestARebuildRestoresWhatIsBeingPlaced(t *testing.T) {
 	})
 	placed := make(chan error, 1)
 	go func() { placed <- relay.Round(t.Context()) }()
-	<-halfway
+	select {
+	case <-halfway:
+	case err := <-placed:
+		t.Fatalf("it has not placed in two scripts: %v", err)
+	}
 	_, err := w.relay.Rebuild(t.Context())
 	close(rebuilt)
 	if err := errors.Join(err, <-placed); err != nil {
@@ -195,6 +199,34 @@ func TestARebuildRestoresWhatIsBeingPlaced(t *testing.T) {
 	w.round(t)
 	w.wantNothingLeft(t)
 	w.wantInLine(t, many)
+}
+
+// A relay has rows locked to refuse them while Redis is rebuilt. The rebuild waits for that, and restores nothing of
+// them.
+func TestARebuildRestoresNothingThatIsBeingRefused(t *testing.T) {
+	t.Parallel()
+	w := refusing(t, func(cfg *postgres.Config) { cfg.RefusalPatience = time.Hour })
+	w.enqueueMany(t, "ada", 3000)
+	release := w.keepLocked(t, "SELECT FROM pacer.outbox WHERE id IN ('ada-1', 'ada-2999') FOR UPDATE")
+	rebuilt := make(chan error, 1)
+	go func() {
+		_, err := w.relay.Rebuild(t.Context())
+		rebuilt <- err
+	}()
+	w.await(t, "the rebuild waits", func() bool {
+		var waits bool
+		if err := w.pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity
+			WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%FOR KEY SHARE%')`,
+		).Scan(&waits); err != nil {
+			t.Fatal(err)
+		}
+		return waits
+	})
+	release()
+	if err := <-rebuilt; err != nil {
+		t.Fatal(err)
+	}
+	w.wantInLine(t, 0)
 }
 
 // What one process allows is accepted, though it can't be placed at this moment. A process with an older policy refuses
