@@ -36,16 +36,13 @@ func (c *policyShowCommand) Run(ctx context.Context, to streams) error {
 	}
 	var who strings.Builder
 	describePolicy(&who, "", &in.Policy)
-	same := 0
 	for _, p := range in.Processes {
-		if p.Policy != nil && p.Policy.Version == in.Version && p.Policy.Refused == "" {
-			same++
-			continue
+		if !holds(p, in.Version) {
+			describePolicy(&who, p.ID+": ", p.Policy)
 		}
-		describePolicy(&who, p.ID+": ", p.Policy)
 	}
 	if all := len(in.Processes); all > 0 {
-		fmt.Fprintf(&who, "# in force on %d of %s\n", same, count(all, "process", "processes"))
+		fmt.Fprintf(&who, "# in force on %d of %s\n", holders(&in, in.Version), count(all, "process", "processes"))
 	} else {
 		fmt.Fprintf(&who, "# %s\n", nobodyListed)
 	}

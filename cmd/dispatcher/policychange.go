@@ -234,15 +234,20 @@ func (c *policyApplyCommand) await(ctx context.Context, to streams, version stri
 	}
 }
 
-// holders is how many processes have a version in force and do not refuse their file.
+// holders is how many processes hold a version.
 func holders(in *ops.PolicyInForce, version string) int {
 	have := 0
 	for _, p := range in.Processes {
-		if p.Policy != nil && p.Policy.Version == version && p.Policy.Refused == "" {
+		if holds(p, version) {
 			have++
 		}
 	}
 	return have
+}
+
+// holds reports whether a process has a version in force, and does not refuse its file.
+func holds(p ops.Process, version string) bool {
+	return p.Policy != nil && p.Policy.Version == version && p.Policy.Refused == ""
 }
 
 // missing names the processes that have another version, or refuse their file.

@@ -40,12 +40,16 @@ func (w *world) backlog(n int, e agenda.Entry) {
 }
 
 // neighbour is a user of ada's partition.
-func (w *world) neighbour() string {
-	for i := 0; ; i++ {
+func (w *world) neighbour() string { return w.neighbours(1)[0] }
+
+// neighbours are n users of ada's partition.
+func (w *world) neighbours(n int) (users []string) {
+	for i := 0; len(users) < n; i++ {
 		if user := "user" + strconv.Itoa(i); w.store.PartitionOf(user) == w.store.PartitionOf("ada") {
-			return user
+			users = append(users, user)
 		}
 	}
+	return users
 }
 
 // A backlog in which everything has expired, or would wait for too long, is ended in many scripts, each of which

@@ -2,7 +2,6 @@ package agenda_test
 
 import (
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -131,14 +130,8 @@ func (w *world) sweepAndServe(n int) (granted []*dispatch.Grant) {
 	return granted
 }
 
-// neighbours are n users of ada's partition.
-func (w *world) neighbours(n int) (users []string) {
-	for i := 0; len(users) < n; i++ {
-		if user := "neighbour" + strconv.Itoa(i); w.store.PartitionOf(user) == w.store.PartitionOf("ada") {
-			users = append(users, user)
-		}
-	}
-	return users
+var retryIn30m = dispatch.Outcome{
+	Disposition: dispatch.Retry, Reason: "transient: 503", RetryAfter: 30 * time.Minute, Failure: true,
 }
 
 // A retry keeps its back-off, however many sweeps see it while users are woken, and so does one that is set meanwhile.
@@ -155,20 +148,17 @@ func TestRetriesKeepTheirBackOffWhenTheClockIsSetBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := setup(t, agenda.Settings{})
-			retry := dispatch.Outcome{
-				Disposition: dispatch.Retry, Reason: "transient: 503", RetryAfter: 30 * time.Minute, Failure: true,
-			}
 			w.rush(1)
 			for i, user := range w.neighbours(250) { // they keep the sweeper busy
 				w.accept(agenda.Entry{UserID: user, SendAt: w.now.Add(24*time.Hour + time.Duration(i)*time.Second)})
 			}
 			if !test.during {
-				w.settle(retry)
+				w.settle(retryIn30m)
 			}
 			w.setClockBack(test.back)
 			if test.during {
 				w.sweepAfterGap()
-				w.settle(retry)
+				w.settle(retryIn30m)
 			}
 			from := w.now
 			if granted := append(w.sweepAndServe(10), w.playUntil(from.Add(29*time.Minute))...); len(granted) != 0 {
@@ -226,9 +216,7 @@ func TestARetryAmongManyThatAreLaterComesInTime(t *testing.T) {
 	t.Parallel()
 	w := setup(t, agenda.Settings{})
 	w.rush(1)
-	w.settle(dispatch.Outcome{
-		Disposition: dispatch.Retry, Reason: "transient: 503", RetryAfter: 30 * time.Minute, Failure: true,
-	})
+	w.settle(retryIn30m)
 	for range 700 {
 		w.accept(agenda.Entry{SendAt: start.Add(29 * time.Minute)})
 		w.accept(agenda.Entry{SendAt: start.Add(24 * time.Hour)})
@@ -248,9 +236,7 @@ func TestARetryOfAUserWhoIsAwakeComesInTime(t *testing.T) {
 	t.Parallel()
 	w := setup(t, agenda.Settings{})
 	w.rush(1)
-	w.settle(dispatch.Outcome{
-		Disposition: dispatch.Retry, Reason: "transient: 503", RetryAfter: 30 * time.Minute, Failure: true,
-	})
+	w.settle(retryIn30m)
 	w.setClockBack(time.Hour)
 	from := w.now
 	w.accept(agenda.Entry{})

@@ -21,8 +21,7 @@ const (
 )
 
 // Finish reads a response to its end, so that the connection can be used again once it is closed, and returns its
-// beginning. It does not wait for a response that drips:
-// it closes that, and tells [push.Drips].
+// beginning. It does not wait for a response that drips: it closes that, and tells [push.Drips].
 func Finish(ctx context.Context, response *http.Response, beginning int64) string {
 	late := time.AfterFunc(finishIn, func() { _ = response.Body.Close() })
 	text, err := io.ReadAll(io.LimitReader(response.Body, beginning)) // what could be read has to do

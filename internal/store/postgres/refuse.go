@@ -44,8 +44,8 @@ const noteRefusedSQL = "UPDATE pacer.outbox SET refused_at = clock_timestamp() W
 // refuse checks what producers wrote into the database, and returns what may be placed. What this process refuses may
 // be what the others allow: they have a newer policy, or a channel that this one does not have yet. So it stays in the
 // outbox, where every process looks at it again and again, and ends as failed only once all of them have refused it for
-// Config.RefusalPatience. It then stays for one more look, which takes it out of its backlog if it is in
-// one. What was accepted in another way has been checked, and is never refused here.
+// Config.RefusalPatience. It then stays for one more look, which takes it out of its backlog if it is in one. What was
+// accepted in another way has been checked, and is never refused here.
 func (l *Relay) refuse(ctx context.Context, tx *limited.Tx, batch []outboxed) (allowed []*outboxed, err error) {
 	var refused []string
 	var ends []agenda.End
@@ -85,6 +85,9 @@ const noteAllowedSQL = "UPDATE pacer.outbox SET unchecked = false, refused_at = 
 // noteAllowed notes which notifications of producers are allowed, but could not be placed. They are accepted: no other
 // process refuses them while they wait for their partition.
 func noteAllowed(ctx context.Context, tx *limited.Tx, allowed []*outboxed, placed []string) error {
+	if len(placed) == len(allowed) {
+		return nil
+	}
 	var ids []string
 	for _, o := range allowed {
 		if o.unchecked && !o.ended && !slices.Contains(placed, o.ID) {
