@@ -4,9 +4,12 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"io"
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"syscall"
 	"testing"
 )
@@ -48,5 +51,45 @@ func TestAHangupDuringTheStartEndsNothing(t *testing.T) {
 	<-gone
 	if status, ok := child.ProcessState.Sys().(syscall.WaitStatus); !ok || status.Signaled() {
 		t.Errorf("%s\n%s", child.ProcessState, said.String())
+	}
+}
+
+// afterServe makes this test program hang up on itself once serve has returned.
+const afterServe = "HANG_UP_AFTER_SERVE"
+
+// A SIGHUP that comes once serve has returned does not change how the process ends: systemd starts one that failed
+// again, and not one that a SIGHUP ended.
+func TestAHangupAtTheEndChangesNothing(t *testing.T) {
+	t.Parallel()
+	if os.Getenv(afterServe) != "" {
+		hangUpAfterServe(t)
+		return
+	}
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^"+t.Name()+"$")
+	child.Env = append(os.Environ(), afterServe+"=1")
+	if said, err := child.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, said)
+	}
+}
+
+func hangUpAfterServe(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // it does not wait for Redis
+	var said bytes.Buffer
+	if code := run(ctx, []string{
+		"serve", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0",
+		"--redis-url", "redis://127.0.0.1:1",
+	}, streams{io.Discard, &said}); code != 2 {
+		t.Errorf("serve ended with %d, not with 2 for want of a Redis: %s", code, said.String())
+	}
+	arrived := make(chan os.Signal, 1)
+	signal.Notify(arrived, syscall.SIGUSR1)
+	for range 10 { // either signal may arrive first
+		for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGUSR1} {
+			if err := syscall.Kill(os.Getpid(), s); err != nil {
+				t.Errorf("send %s: %v", s, err)
+			}
+		}
+		<-arrived
 	}
 }

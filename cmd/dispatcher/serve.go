@@ -31,8 +31,8 @@ func (c *serveCommand) Run(ctx context.Context, to streams) error {
 	ctx, stop := untilSignal(ctx)
 	defer stop()
 	hangups := make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP) // else one during the start ends it; systemd takes that for clean
-	defer signal.Stop(hangups)
+	// Until it is gone: a SIGHUP during its start or its end would end it, and systemd takes that for clean.
+	signal.Notify(hangups, syscall.SIGHUP)
 	log := newLogger(to.err, resolved)
 	memory.Tune(log)
 	process, err := hooks().New(ctx, resolved, log)
@@ -69,15 +69,21 @@ func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
 	}
 }
 
-// reloadOnHangup reads the policy again at every SIGHUP, also at one that came before; what it gives back ends
-// that.
+// reloadOnHangup reads the policy again at every SIGHUP, also at one that came before, until ctx ends or stop is
+// called.
 func reloadOnHangup(
-	ctx context.Context, hangups chan os.Signal, process *app.App, log *slog.Logger,
+	ctx context.Context, hangups <-chan os.Signal, process *app.App, log *slog.Logger,
 ) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for range hangups {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-hangups:
+			}
 			if err := process.ReloadPolicy(); err != nil {
 				log.ErrorContext(ctx, "policy file refused; keeping the policy in force", "error", err)
 			} else {
@@ -86,8 +92,7 @@ func reloadOnHangup(
 		}
 	}()
 	return func() {
-		signal.Stop(hangups)
-		close(hangups)
+		cancel()
 		<-done
 	}
 }
