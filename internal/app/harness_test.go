@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -19,6 +20,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/pacer-notify/pacer/internal/app"
 	"github.com/pacer-notify/pacer/internal/deployment"
@@ -319,7 +322,7 @@ func (d *fleet) bulk(items []item) []string {
 
 func (d *fleet) bulkBy(client *http.Client, items []item) []string {
 	d.t.Helper()
-	body, err := json.Marshal(items)
+	body, err := json.Marshal(named(items))
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -336,6 +339,19 @@ func (d *fleet) bulkBy(client *http.Client, items []item) []string {
 		ids[i] = result.ID
 	}
 	return ids
+}
+
+// named gives items an id where they have none: a batch that was refused with 503 may have been accepted in part, and
+// what is sent again must be what it was.
+func named(items []item) []item {
+	named := make([]item, len(items))
+	for i, it := range items {
+		named[i] = maps.Clone(it)
+		if named[i]["id"] == nil {
+			named[i]["id"] = uuid.NewString()
+		}
+	}
+	return named
 }
 
 // crowd is n notifications for one user.

@@ -166,7 +166,8 @@ func (c *Cluster) await(ctx context.Context, tb testing.TB, ok func(info string)
 }
 
 // MoveSlot moves a slot and its keys from one master to another as redis-cli does, calling between, which may be nil,
-// when about half of the keys have moved.
+// when about half of the keys have moved. It moves each half in one command: on a slow machine, the slot would be
+// half-way for longer than a store tries to write results.
 func (c *Cluster) MoveSlot(tb testing.TB, slot int, from, to *Server, between func()) {
 	tb.Helper()
 	ctx := tb.Context()
@@ -181,21 +182,21 @@ func (c *Cluster) MoveSlot(tb testing.TB, slot int, from, to *Server, between fu
 	do(target, "CLUSTER", "SETSLOT", slot, "IMPORTING", sourceID)
 	do(source, "CLUSTER", "SETSLOT", slot, "MIGRATING", targetID)
 	host, port, _ := strings.Cut(to.Addr(), ":")
-	half := source.ClusterCountKeysInSlot(ctx, slot).Val() / 2
+	half := int(source.ClusterCountKeysInSlot(ctx, slot).Val() / 2)
 	for {
-		keys, err := source.ClusterGetKeysInSlot(ctx, slot, 10).Result()
+		keys, err := source.ClusterGetKeysInSlot(ctx, slot, half+1).Result()
 		if err != nil {
 			tb.Fatalf("list the keys of slot %d: %v", slot, err)
 		}
 		if len(keys) == 0 {
 			break
 		}
-		move := []any{"MIGRATE", host, port, "", 0, 5000, "KEYS"}
+		move := []any{"MIGRATE", host, port, "", 0, patience.Milliseconds(), "KEYS"}
 		for _, key := range keys {
 			move = append(move, key)
 		}
 		do(source, move...)
-		if between != nil && source.ClusterCountKeysInSlot(ctx, slot).Val() <= half {
+		if between != nil && int(source.ClusterCountKeysInSlot(ctx, slot).Val()) <= half {
 			between()
 			between = nil
 		}
