@@ -1,9 +1,9 @@
 package throttle
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -20,6 +20,10 @@ func foundTraces() map[string]trace {
 	own.Dormant = []Rule{limit(4, 1839)}
 	four, two := bucket(limit(4, 1000)), bucket(limit(2, 1000))
 	four.Rules, two.Rules = four.CategoryRules(), two.CategoryRules()
+	onChannel := func(channel string) Plan {
+		once := Rule{Max: 1, Per: time.Second, Kind: KindNamed, Cap: "a", Channels: "x"}
+		return Plan{Rules: []Rule{limit(3, 300), once}, Head: Head{Channel: channel}}
+	}
 	return map[string]trace{
 		"a refund under another limit of the window": {
 			plans: []Plan{own, bucket(limit(2, 1839), gap(492)), bucket(limit(4, 895), gap(75))},
@@ -104,6 +108,15 @@ func foundTraces() map[string]trace {
 			})),
 			setBack: true,
 		},
+		"an id comes again on a channel that a cap does not count, and is refunded": {
+			plans: []Plan{onChannel("x"), onChannel("y")},
+			steps: stepsOf([]step{
+				{act: ask},
+				{act: bypass, at: 100_000, plan: 1, token: "t0"},
+				{act: refund, at: 200_000, plan: 1, of: 1},
+				{act: ask, at: 500_000}, // the cap still counts the first
+			}),
+		},
 	}
 }
 
@@ -120,7 +133,7 @@ func stepsOf(steps []step) []step {
 	for i := range steps {
 		s := &steps[i]
 		s.at += epochOfTraces
-		s.real, s.token = s.at, "t"+strconv.Itoa(i)
+		s.real, s.token = s.at, cmp.Or(s.token, tokenOf(i))
 		if s.act != refund {
 			s.of = -1
 		}

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -312,7 +313,7 @@ func playMemory(tr trace) (verdicts []verdict, longest int) {
 	verdicts = make([]verdict, len(tr.steps))
 	for i, s := range tr.steps {
 		now = s.at.Time()
-		verdicts[i] = memory.play(s, tr.plans[s.plan], tr, verdicts)
+		verdicts[i] = memory.play(s, tr.planOf(i), tr, verdicts)
 		for _, c := range memory.cells {
 			longest = max(longest, len(c.times))
 		}
@@ -341,6 +342,24 @@ func (m *Memory) play(s step, plan Plan, tr trace, before []verdict) verdict {
 	return verdict{done: q.removeAdmission(token, at), by: Cause{Rule: NoRule}}
 }
 
+// planOf is the plan under which a step happens. A refund's has the named caps that counted what is taken back: agendas
+// note them with each grant.
+func (tr trace) planOf(i int) Plan {
+	s := tr.steps[i]
+	plan := tr.plans[s.plan]
+	if s.act != refund {
+		return plan
+	}
+	granted := tr.plans[tr.steps[s.of].plan]
+	plan.Rules = slices.Clip(plan.Rules[:plan.from(KindNamed)])
+	for _, rule := range granted.Rules[granted.from(KindNamed):] {
+		if rule.CountsOn(granted.Head.Channel) {
+			plan.Rules = append(plan.Rules, rule)
+		}
+	}
+	return plan
+}
+
 // taken returns what a refund names: the admission of a step, or nobody's when it was none, or was taken back before.
 func (tr trace) taken(of int, verdicts []verdict) (token string, at Micros) {
 	if !verdicts[of].done || tr.steps[of].act == refund {
@@ -352,22 +371,28 @@ func (tr trace) taken(of int, verdicts []verdict) (token string, at Micros) {
 func playLua(t *testing.T, client *redis.Client, script *redis.Script, tr trace, memory []verdict) []verdict {
 	t.Helper()
 	args := []any{strconv.Itoa(len(tr.steps))}
-	begins := make([]int, len(tr.plans))
+	plans := slices.Clone(tr.plans)
+	begins := make([]int, 0, len(plans)+len(tr.steps))
 	next := 2 + 5*len(tr.steps)
-	for i, p := range tr.plans {
-		begins[i] = next
+	begin := func(p Plan) {
+		begins = append(begins, next)
 		next += p.argCount()
 	}
-	for _, s := range tr.steps {
-		token, back := s.token, "0"
+	for _, p := range plans {
+		begin(p)
+	}
+	for i, s := range tr.steps {
+		token, back, plan := s.token, "0", s.plan
 		if s.act == refund {
 			name, at := tr.taken(s.of, memory)
-			token, back = name, strconv.FormatInt(int64(at), 10)
+			token, back, plan = name, strconv.FormatInt(int64(at), 10), len(plans)
+			plans = append(plans, tr.planOf(i))
+			begin(plans[plan])
 		}
 		args = append(args, strconv.Itoa(int(s.act)), strconv.FormatInt(int64(s.at), 10), token, back,
-			strconv.Itoa(begins[s.plan]))
+			strconv.Itoa(begins[plan]))
 	}
-	for _, p := range tr.plans {
+	for _, p := range plans {
 		args = p.Args(args)
 	}
 	reply, err := script.Run(t.Context(), client, []string{"state", "cap"}, args...).Int64Slice()

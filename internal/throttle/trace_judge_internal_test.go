@@ -19,7 +19,7 @@ func againstSpecification(tr trace, verdicts []verdict) string {
 	pool, poolPer := tr.plans[0].depth()
 	capPool, capPer := depth(tr.plans[0].CapRules())
 	for i, s := range tr.steps {
-		plan, v := tr.plans[s.plan], verdicts[i]
+		plan, v := tr.planOf(i), verdicts[i]
 		if s.act == refund {
 			if of := verdicts[s.of]; of.done && tr.steps[s.of].act != refund && v.done {
 				state, limit = without(state, of.at), without(limit, of.at)
