@@ -108,6 +108,20 @@ func foundTraces() map[string]trace {
 			})),
 			setBack: true,
 		},
+		"refunds of what was admitted before the clock was set back": {
+			plans: []Plan{{Algorithm: TokenBucket, Rules: []Rule{limit(1, 1000)}}},
+			steps: setBackFrom(2, stepsOf([]step{
+				{act: ask},
+				{act: bypass, at: 1_000},
+				{act: ask, at: 100_000}, // 140,000 counts as the moment of the last admission now
+				{act: ask, at: 1_140_000},
+				{act: refund, at: 1_200_000, of: 0},
+				{act: ask, at: 1_300_000},
+				{act: refund, at: 1_400_000, of: 1},
+				{act: ask, at: 1_500_000},
+			})),
+			setBack: true,
+		},
 		"an id comes again on a channel that a cap does not count, and is refunded": {
 			plans: []Plan{onChannel("x"), onChannel("y")},
 			steps: stepsOf([]step{

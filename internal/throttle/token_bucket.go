@@ -32,9 +32,13 @@ func (b tokenBucket) charge(c counter, r Rule, at Micros) counter {
 }
 
 // refund gives back no more than what the refill since then cannot have replaced. Without the admission the bucket
-// might have been full meanwhile, and what flows into a full bucket is lost.
+// might have been full meanwhile, and what flows into a full bucket is lost. An admission later than the bucket's moment
+// was made before the clock was set back: nobody knows what was refilled since, so nothing is given back.
 func (tokenBucket) refund(c counter, r Rule, at Micros) (counter, bool) {
-	back := units(r) - float64(float64(max(0, c.from-at))*float64(r.Max))
+	if at > c.from {
+		return c, false
+	}
+	back := units(r) - float64(float64(c.from-at)*float64(r.Max))
 	if back <= 0 {
 		return c, false
 	}

@@ -42,10 +42,12 @@ return {
   end,
 
   -- refund gives back no more than what the refill since then cannot have replaced. Without the admission the bucket
-  -- might have been full meanwhile, and what flows into a full bucket is lost. What the bucket owes comes first.
+  -- might have been full meanwhile, and what flows into a full bucket is lost. What the bucket owes comes first. An
+  -- admission later than the bucket's moment was made before the clock was set back: nobody knows what was refilled
+  -- since, so nothing is given back.
   refund = function(c, rule, at)
-    local back = rule.per - math.max(0, c.from - at) * rule.max
-    if back <= 0 then return false end
+    local back = rule.per - (c.from - at) * rule.max
+    if at > c.from or back <= 0 then return false end
     local paid = math.min(back, c.owed)
     c.owed = c.owed - paid
     c.load = math.max(0, c.load - (back - paid))
