@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"runtime"
@@ -23,7 +22,6 @@ type demoCommand struct {
 func (c *demoCommand) Run(ctx context.Context, to streams) error {
 	c.Stores = settings.Stores{} // the demo keeps its hands off any real store
 	c.Roles = []string{string(settings.RoleAPI), string(settings.RoleWorker), string(settings.RoleOps)}
-	c.Listen, c.OpsListen = freeAddress(ctx, c.Listen), freeAddress(ctx, c.OpsListen)
 	var nights []demo.Night
 	var policy string
 	if c.Policy == "" {
@@ -39,6 +37,7 @@ func (c *demoCommand) Run(ctx context.Context, to streams) error {
 	if err != nil {
 		return err
 	}
+	resolved.AnyPort = true
 	ctx, stop := untilSignal(ctx)
 	defer stop()
 	process, err := hooks().New(ctx, resolved, newLogger(to.err, resolved))
@@ -84,15 +83,4 @@ func openBrowser(ctx context.Context, url string) {
 	if browser.Start() == nil {
 		go func() { _ = browser.Wait() }() // see above
 	}
-}
-
-// freeAddress gives the address back if nobody listens there, or else one with a free port, so that the demo runs
-// beside whatever uses the usual ports.
-func freeAddress(ctx context.Context, address string) string {
-	probe, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
-	if err != nil {
-		return "127.0.0.1:0"
-	}
-	_ = probe.Close() // only a look
-	return address
 }

@@ -4,13 +4,18 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/pacer-notify/pacer/test/processtest"
 )
 
 // asked is what a command line led to.
@@ -180,6 +185,38 @@ func TestDemoShowsThrottledDelivery(t *testing.T) {
 	if _, err := os.Stat(file); !found || !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the demo's policy is %s, and still there: %v", file, err)
 	}
+}
+
+// Demos that start at the same moment run beside each other, although all of them are told the same addresses.
+func TestDemosRunBesideEachOther(t *testing.T) {
+	t.Parallel()
+	listen, opsListen := unusedAddress(t), unusedAddress(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var demos sync.WaitGroup
+	for range 4 {
+		demos.Go(func() {
+			ctx, stop := context.WithCancel(ctx)
+			defer stop()
+			seen := &watched{until: "the dashboard is at http://127.0.0.1:", times: 1, found: stop}
+			var errs bytes.Buffer
+			args := []string{"demo", "--open=false", "--listen", listen, "--ops-listen", opsListen}
+			if code := run(ctx, args, streams{out: seen, err: &errs}); code != 0 || seen.Len() == 0 {
+				t.Errorf("code %d: %s%s", code, seen.String(), errs.String())
+			}
+		})
+	}
+	demos.Wait()
+}
+
+// unusedAddress is one on which nobody listens.
+func unusedAddress(t *testing.T) string {
+	t.Helper()
+	port, err := processtest.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 }
 
 // With a policy of one's own the demo has no nights.

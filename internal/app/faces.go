@@ -32,7 +32,7 @@ func (a *App) openAPI(ctx context.Context) error {
 	}
 	server := httpapi.Server(handler)
 	a.hooks.API(server)
-	if a.api, err = listen(ctx, "API", a.cfg.Listen, server); err != nil {
+	if a.api, err = listen(ctx, "API", a.cfg.Listen, a.cfg.AnyPort, server); err != nil {
 		return err
 	}
 	a.defers("API listener", a.api.close)
@@ -87,7 +87,7 @@ func (a *App) openOps(ctx context.Context) error {
 		Host: hosts.New(a.cfg.OpsListen, a.cfg.AllowedHosts).Has, Metrics: a.registry, Log: a.log,
 	})
 	var err error
-	if a.ops, err = listen(ctx, "ops pages", a.cfg.OpsListen, opsServer(handler)); err != nil {
+	if a.ops, err = listen(ctx, "ops pages", a.cfg.OpsListen, a.cfg.AnyPort, opsServer(handler)); err != nil {
 		return err
 	}
 	a.defers("ops listener", a.ops.close)

@@ -17,8 +17,13 @@ type listener struct {
 	server *http.Server
 }
 
-func listen(ctx context.Context, name, address string, server *http.Server) (*listener, error) {
-	bound, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+// listen binds an address; with anyPort another port of its host when it can't be bound.
+func listen(ctx context.Context, name, address string, anyPort bool, server *http.Server) (*listener, error) {
+	var config net.ListenConfig
+	bound, err := config.Listen(ctx, "tcp", address)
+	if host, _, invalid := net.SplitHostPort(address); err != nil && anyPort && invalid == nil {
+		bound, err = config.Listen(ctx, "tcp", net.JoinHostPort(host, "0"))
+	}
 	if err != nil {
 		return nil, refusal.New("the %s can't listen on %s: %v", name, address, err)
 	}

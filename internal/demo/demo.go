@@ -122,6 +122,9 @@ func (d *Demo) Run(ctx context.Context) error {
 	}()
 	d.say("", "the dashboard is at %s; stop with Ctrl-C", d.cfg.Ops)
 	if err := d.register(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil // it is to end
+		}
 		return err
 	}
 	if d.cfg.Policy != "" {

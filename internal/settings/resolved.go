@@ -31,6 +31,8 @@ type Resolved struct {
 	Roles []Role
 	// Listen and OpsListen are the addresses of the HTTP API and of the ops pages.
 	Listen, OpsListen string
+	// AnyPort has it listen on any free port of the host when the port is taken, so that a demo runs beside others.
+	AnyPort bool
 	// OpsToken is the bearer token of actions on the ops pages; empty for none.
 	OpsToken string
 	// AllowedHosts are host names under which the ops pages and an API without tokens can be reached, besides
