@@ -37,9 +37,9 @@ func Open(ctx context.Context, address string, prepare func(*pgxpool.Config)) (*
 	if config.ConnConfig.ConnectTimeout == 0 {
 		config.ConnConfig.ConnectTimeout = 2 * time.Second
 	}
-	// The statements' own time-outs notice a frozen server, and a network that swallows everything. The pool pings a
-	// connection that was idle for a second before it is used; without a time-out a swallowed ping would use up all of
-	// the statement's.
+	// The statements' own time-outs notice a frozen server, and a network that swallows everything. The pool pings some
+	// connections before they are used, see doubtful; without a time-out a swallowed ping would use up all of the
+	// statement's.
 	if config.PingTimeout == 0 {
 		config.PingTimeout = time.Second
 	}

@@ -181,7 +181,7 @@ func TestASwallowedConnectionIsLeftBeforeItIsUsed(t *testing.T) {
 	t.Parallel()
 	address, hole := blackhole(t)
 	pool, err := postgres.Open(t.Context(), address, func(config *pgxpool.Config) {
-		config.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return true } // as after a second
+		config.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return true } // as after ten seconds
 	})
 	if err != nil {
 		t.Fatal(err)
