@@ -32,8 +32,8 @@ func (b tokenBucket) charge(c counter, r Rule, at Micros) counter {
 }
 
 // refund gives back no more than what the refill since then cannot have replaced. Without the admission the bucket
-// might have been full meanwhile, and what flows into a full bucket is lost. An admission later than the bucket's moment
-// was made before the clock was set back: nobody knows what was refilled since, so nothing is given back.
+// might have been full meanwhile, and what flows into a full bucket is lost. An admission later than the bucket's
+// moment was made before the clock was set back: nobody knows what was refilled since, so nothing is given back.
 func (tokenBucket) refund(c counter, r Rule, at Micros) (counter, bool) {
 	if at > c.from {
 		return c, false
