@@ -193,7 +193,7 @@ func randomTrace(r *rand.Rand) trace {
 			refunded[s.of] = true
 		}
 		if of := r.IntN(i + 1); of < i && (s.act == ahead || s.act == bypass) && r.IntN(4) == 0 {
-			s.token = tr.again(s.token, tr.steps[of].token, now, refunded)
+			s.token = tr.again(s.token, tr.steps[of].token, now, shift, refunded)
 		}
 		s.real, s.at = now, now+shift
 		tr.steps = append(tr.steps, s)
@@ -205,10 +205,14 @@ func randomTrace(r *rand.Rand) trace {
 func tokenOf(step int) string { return "t" + strconv.Itoa(step) }
 
 // again returns the token of an earlier step, for another life of the same id; or the step's own while the life before
-// may not have ended. What was admitted in the lives before is not taken back any more.
-func (tr *trace) again(own, token string, now Micros, refunded map[int]bool) string {
+// may not have ended, or when the clock was set back since that began: then the earlier admission may have been moved to
+// the very slot that is granted now, and a log takes two of one token and moment for one. In use, lives are hours apart.
+// What was admitted in the lives before is not taken back any more.
+func (tr *trace) again(own, token string, now, shift Micros, refunded map[int]bool) string {
 	sameID := func(s step) bool { return s.token == token }
-	if slices.ContainsFunc(tr.steps, func(s step) bool { return sameID(s) && s.real+horizon >= now }) {
+	if slices.ContainsFunc(tr.steps, func(s step) bool {
+		return sameID(s) && (s.real+horizon >= now || s.at != s.real+shift)
+	}) {
 		return own
 	}
 	for i, s := range tr.steps {
