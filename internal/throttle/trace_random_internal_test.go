@@ -205,9 +205,9 @@ func randomTrace(r *rand.Rand) trace {
 func tokenOf(step int) string { return "t" + strconv.Itoa(step) }
 
 // again returns the token of an earlier step, for another life of the same id; or the step's own while the life before
-// may not have ended, or when the clock was set back since that began: then the earlier admission may have been moved to
-// the very slot that is granted now, and a log takes two of one token and moment for one. In use, lives are hours apart.
-// What was admitted in the lives before is not taken back any more.
+// may not have ended, or when the clock was set back since that began: then the earlier admission may have been moved
+// to the very slot that is granted now, and a log takes two of one token and moment for one. In use, lives are hours
+// apart. What was admitted in the lives before is not taken back any more.
 func (tr *trace) again(own, token string, now, shift Micros, refunded map[int]bool) string {
 	sameID := func(s step) bool { return s.token == token }
 	if slices.ContainsFunc(tr.steps, func(s step) bool {
