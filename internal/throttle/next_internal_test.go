@@ -75,13 +75,14 @@ func TestStateIsBounded(t *testing.T) {
 		}
 		key := Key{User: "u" + strconv.Itoa(algorithm), Category: "chat"}
 		refused := 0
-		var first Decision
+		var first, last Decision
 		for i := range 500 {
 			d, err := limiter.Allow(ctx, key, plan, "t"+strconv.Itoa(i))
 			if err != nil {
 				t.Fatal(err)
 			}
 			if d.Allowed {
+				last = d
 				continue
 			}
 			if refused++; refused == 1 {
@@ -93,7 +94,7 @@ func TestStateIsBounded(t *testing.T) {
 		if refused != 497 {
 			t.Errorf("%s: %d refused, want 497", plan.Algorithm, refused)
 		}
-		if found, err := limiter.Refund(ctx, key, plan, "t2", first.Now); err != nil || !found {
+		if found, err := limiter.Refund(ctx, key, plan, "t2", last.At); err != nil || !found {
 			t.Errorf("%s: refund of the last one: %t, %v", plan.Algorithm, found, err)
 		}
 		if d, err := limiter.Allow(ctx, key, plan, "again"); err != nil || !d.Allowed {

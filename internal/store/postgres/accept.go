@@ -164,6 +164,9 @@ func (r *Store) insert(ctx context.Context, batch []*notification.Notification) 
 	if err == nil && slices.ContainsFunc(results, func(result insertResult) bool { return !result.fresh }) {
 		err = r.findKnown(ctx, batch, results)
 	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		r.readier.begin() //nolint:contextcheck // it goes on when the accept has returned
+	}
 	if err != nil {
 		return nil, describe("accept notifications", err)
 	}

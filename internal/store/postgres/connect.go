@@ -13,12 +13,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-const (
-	// rehearseTimeout bounds what is run on a new connection.
-	rehearseTimeout = 10 * time.Second
-	// longIdle is how long a connection may be idle before the pool pings it in any case.
-	longIdle = 10 * time.Second
-)
+// longIdle is how long a connection may be idle before the pool pings it in any case.
+const longIdle = 10 * time.Second
 
 // SessionParams are the settings that the store needs on a connection.
 func SessionParams() map[string]string {
@@ -45,40 +41,14 @@ func SessionParams() map[string]string {
 // Direct prepares the connections of a pool to Postgres itself: they keep settings and prepared statements.
 func Direct(config *pgxpool.Config) {
 	maps.Copy(config.ConnConfig.RuntimeParams, SessionParams())
-	sparing(config)
+	pingSeldom(config)
 }
 
-// sparing has a pool spend little of a statement's time on its connection.
-func sparing(config *pgxpool.Config) {
-	config.AfterConnect = rehearse
+// pingSeldom has a pool ping only connections that are doubtful, unless somebody has set which.
+func pingSeldom(config *pgxpool.Config) {
 	if config.ShouldPing == nil {
 		config.ShouldPing = doubtful
 	}
-}
-
-// rehearse runs the statements that accept for no notification at all, so that the driver prepares them on a new
-// connection. A pool makes its connections in the background: this takes none of the time of an accept. Else, when
-// Postgres is slow, each accept would find a connection that needs this first, be too late, and so close it. A table
-// that is locked is not waited for: others may need the connection.
-func rehearse(ctx context.Context, conn *pgx.Conn) error {
-	ctx, cancel := context.WithTimeout(ctx, rehearseTimeout)
-	defer cancel()
-	const once = pgx.QueryExecModeSimpleProtocol // is not prepared
-	_, err := conn.Exec(ctx, "BEGIN", once)
-	if err == nil {
-		_, err = conn.Exec(ctx, "SELECT set_config('lock_timeout', '500ms', true)", once)
-	}
-	if err == nil {
-		var accepts pgx.Batch
-		accepts.Queue(insertSQL, append(columns(nil), "no")...)
-		accepts.Queue(knownSQL, []string{})
-		_ = conn.SendBatch(ctx, &accepts).Close() // when Postgres refuses them, whoever runs them says so
-		_, err = conn.Exec(ctx, "ROLLBACK", once)
-	}
-	if err != nil {
-		return fmt.Errorf("prepare the statements that accept: %w", err)
-	}
-	return nil
 }
 
 // doubtful reports whether a connection is pinged before it is used: when it was idle for a second and its other end
@@ -103,7 +73,7 @@ func Pooled(config *pgxpool.Config) {
 		delete(config.ConnConfig.RuntimeParams, name)
 	}
 	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
-	sparing(config)
+	pingSeldom(config)
 }
 
 // ErrPooler says that a pooler stands before Postgres, and the connection was not made for one.

@@ -114,6 +114,7 @@ type Store struct {
 	unclaims    joined[*dispatch.Grant, struct{}]
 	settlements joined[settleRequest, settleResult]
 	placer      *placer
+	readier     *readier
 	// removing are the removals of ended notifications from their agendas that are under way.
 	removing sync.WaitGroup
 }
@@ -126,7 +127,7 @@ func New(pool *pgxpool.Pool, agendas *agenda.Agendas, cfg Config) *Store {
 	if cfg.Apart {
 		r.counted = "no"
 	}
-	r.placer = newPlacer(r)
+	r.placer, r.readier = newPlacer(r), newReadier(pool)
 	r.inserts = join(500, r.cfg.AcceptTimeout, r.insert)
 	r.claims = join(250, r.cfg.StatementTimeout, r.claimAll)
 	r.unclaims = join(250, r.cfg.StatementTimeout, r.unclaimAll)
@@ -137,6 +138,7 @@ func New(pool *pgxpool.Pool, agendas *agenda.Agendas, cfg Config) *Store {
 // Close waits for the calls under way; later ones fail.
 func (r *Store) Close() error {
 	r.inserts.Close()
+	r.readier.close()
 	r.placer.close()
 	r.removing.Wait()
 	r.claims.Close()
