@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net/http"
-	"net/url"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -12,8 +11,6 @@ import (
 	"time"
 
 	"github.com/Shopify/toxiproxy/v2"
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/rs/zerolog"
 
 	"github.com/pacer-notify/pacer/test/apitest"
 	"github.com/pacer-notify/pacer/test/postgrestest"
@@ -129,7 +126,7 @@ func postgresSlow() *night {
 	var link *toxiproxy.Proxy
 	return &night{
 		title: "Postgres is slow", happens: "Every reply of Postgres takes 800 ms.", postgres: true,
-		prepare: func(d *deployment) { link = d.linkToPostgres() },
+		prepare: func(d *deployment) { link, d.databaseURL = postgrestest.Link(d.T, postgrestest.URL(d.T)) },
 		trouble: func(d *deployment) {
 			d.post("n0", "")
 			d.is("n0", "delivered")
@@ -148,24 +145,6 @@ func postgresSlow() *night {
 		alerts: []string{"PacerLate"},
 		do:     "Look at the load and the disk of Postgres, and at the network to it.",
 	}
-}
-
-// linkToPostgres puts a proxy before Postgres.
-func (d *deployment) linkToPostgres() *toxiproxy.Proxy {
-	d.Helper()
-	at, err := url.Parse(postgrestest.URL(d.T))
-	if err != nil {
-		d.Fatal(err)
-	}
-	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop())
-	link := toxiproxy.NewProxy(server, "postgres", "127.0.0.1:0", at.Host)
-	if err := link.Start(); err != nil {
-		d.Fatal(err)
-	}
-	d.Cleanup(link.Stop)
-	at.Host = link.Listen
-	d.databaseURL = at.String()
-	return link
 }
 
 func postgresAway() *night {

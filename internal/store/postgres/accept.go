@@ -164,13 +164,19 @@ func (r *Store) insert(ctx context.Context, batch []*notification.Notification) 
 	if err == nil && slices.ContainsFunc(results, func(result insertResult) bool { return !result.fresh }) {
 		err = r.findKnown(ctx, batch, results)
 	}
-	if errors.Is(err, context.DeadlineExceeded) {
-		r.readier.begin() //nolint:contextcheck // it goes on when the accept has returned
-	}
 	if err != nil {
-		return nil, describe("accept notifications", err)
+		return nil, r.notAccepted(ctx, "accept notifications", err)
 	}
 	return results, nil
+}
+
+// notAccepted describes an error of a step of accepting. When the step was too late, it has a connection made ready for
+// the next one, which goes on when the step has returned.
+func (r *Store) notAccepted(ctx context.Context, what string, err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		r.readier.begin(ctx)
+	}
+	return describe(what, err)
 }
 
 // write writes the notifications whose ids are new. The results of the others stay empty.

@@ -29,20 +29,25 @@ func newReadier(pool *pgxpool.Pool) *readier {
 	return &readier{pool: pool, ctx: ctx, cancel: cancel}
 }
 
-// begin makes one connection ready, unless one is being made so.
-func (r *readier) begin() {
+// begin makes one connection ready, unless one is being made so. It goes on when ctx has ended.
+func (r *readier) begin(ctx context.Context) {
 	if !r.working.CompareAndSwap(false, true) {
 		return
 	}
 	r.work.Go(func() {
 		defer r.working.Store(false)
-		ctx, cancel := context.WithTimeout(r.ctx, readyTimeout)
+		ctx, cancel := bounded(ctx, readyTimeout)
 		defer cancel()
+		defer context.AfterFunc(r.ctx, cancel)() //nolint:contextcheck // the store may end first
 		// The statements run for no notification at all: the driver prepares them for that, and the pool gives the
 		// connection that was used last to whoever comes next. When this fails, the next late accept begins it again.
 		var accepts pgx.Batch
 		accepts.Queue(insertSQL, append(columns(nil), "no")...)
 		accepts.Queue(knownSQL, []string{})
+		accepts.Queue(reserveSQL, []string{}, []string{}, []string{}, []int64{}, acceptTime)
+		accepts.Queue(reservedSQL, "")
+		accepts.Queue(viewsSQL, []string{})
+		accepts.Queue(commitSQL, []string{})
 		_ = r.pool.SendBatch(ctx, &accepts).Close()
 	})
 }

@@ -61,7 +61,7 @@ func (r *Store) Reserve(ctx context.Context, keys []intake.Key) ([]intake.Reserv
 	slices.SortFunc(left, func(i, j int) int { return strings.Compare(keys[i].Key, keys[j].Key) })
 	for len(left) > 0 {
 		if err := r.reserve(ctx, keys, left, reservations); err != nil {
-			return nil, describe("reserve idempotency keys", err)
+			return nil, r.notAccepted(ctx, "reserve idempotency keys", err)
 		}
 		// Another request reserved a key while this statement ran: the row conflicts, but the statement can't see it.
 		// The next statement can.
@@ -121,7 +121,7 @@ func (r *Store) Reserved(ctx context.Context, key, fingerprint string) (intake.R
 	case errors.Is(err, pgx.ErrNoRows):
 		return intake.Reservation{Claim: intake.ClaimNew}, nil
 	case err != nil:
-		return intake.Reservation{}, describe("look up an idempotency key", err)
+		return intake.Reservation{}, r.notAccepted(ctx, "look up an idempotency key", err)
 	case owner != fingerprint:
 		held.Claim = intake.ClaimOther
 	case givenUp:
@@ -147,7 +147,7 @@ func (r *Store) Commit(ctx context.Context, keys []intake.AcceptedKey) error {
 	}
 	slices.Sort(names) // the order in which Reserve takes them
 	if _, err := r.pool.Exec(ctx, commitSQL, names); err != nil {
-		return describe("commit idempotency keys", err)
+		return r.notAccepted(ctx, "commit idempotency keys", err)
 	}
 	return nil
 }
@@ -162,11 +162,11 @@ func (r *Store) Originals(ctx context.Context, of []intake.Original) ([]*notific
 	}
 	rows, err := r.pool.Query(ctx, viewsSQL, ids)
 	if err != nil {
-		return nil, describe("read what was accepted before", err)
+		return nil, r.notAccepted(ctx, "read what was accepted before", err)
 	}
 	found, err := pgx.CollectRows(rows, scanRow)
 	if err != nil {
-		return nil, describe("read what was accepted before", err)
+		return nil, r.notAccepted(ctx, "read what was accepted before", err)
 	}
 	byID := make(map[string]*notification.Notification, len(found))
 	for i := range found {

@@ -4,16 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/Shopify/toxiproxy/v2"
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/rs/zerolog"
-
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/store/postgres"
 	"github.com/pacer-notify/pacer/test/postgrestest"
@@ -28,7 +24,7 @@ const slow = time.Second
 // connection is made ready for the next, and no connection is pinged for having been idle for a second.
 func TestASlowPostgresAccepts(t *testing.T) {
 	t.Parallel()
-	link, address := slowLink(t)
+	link, address := postgrestest.Link(t, postgrestest.URL(t))
 	w := newWorldOn(t, redistest.Client(t), agenda.Config{}, address, postgres.Direct, func(cfg *postgres.Config) {
 		cfg.AcceptTimeout = 29 * slow / 10
 	})
@@ -37,38 +33,37 @@ func TestASlowPostgresAccepts(t *testing.T) {
 	if _, err := link.Toxics.AddToxicJson(strings.NewReader(latency)); err != nil {
 		t.Fatal(err)
 	}
-	for _, known := range []bool{false, true} {
-		ctx, cancel := context.WithTimeout(t.Context(), 2*forever)
-		for n := 0; ; n++ {
-			accepted, err := w.store.Accept(ctx, []*notification.Notification{{
-				ID: "one", UserID: "ada", Category: "free", Channel: "log", Body: "hello",
-			}})
-			if err == nil {
-				t.Logf("accepted at try %d: %+v", n+1, accepted)
-				break
-			}
-			if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
-				t.Fatalf("known %t: after %d tries: %v", known, n+1, err)
-			}
-		}
-		cancel()
+	accept := func(ctx context.Context) error {
+		_, err := w.store.Accept(ctx, []*notification.Notification{{
+			ID: "one", UserID: "ada", Category: "free", Channel: "log", Body: "hello",
+		}})
+		return err
+	}
+	reserve := func(ctx context.Context) error {
+		_, err := w.store.Reserve(ctx, []intake.Key{{Key: "k", Fingerprint: "f", ID: "one", Life: time.Hour}})
+		return err
+	}
+	for _, step := range []func(context.Context) error{accept, accept, reserve} { // the second finds the first
+		w.succeeds(t, step)
 		<-time.After(3 * time.Second / 2) // long enough for the pool to doubt a connection
 	}
+	w.pool.Reset()
+	w.succeeds(t, reserve)
 }
 
-// slowLink makes a proxy before a database.
-func slowLink(t *testing.T) (link *toxiproxy.Proxy, address string) {
+// succeeds takes a step until Postgres is not too late for it.
+func (w *world) succeeds(t *testing.T, step func(context.Context) error) {
 	t.Helper()
-	at, err := url.Parse(postgrestest.URL(t))
-	if err != nil {
-		t.Fatal(err)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*forever)
+	defer cancel()
+	for n := 1; ; n++ {
+		err := step(ctx)
+		if err == nil {
+			t.Logf("at try %d", n)
+			return
+		}
+		if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("after %d tries: %v", n, err)
+		}
 	}
-	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop())
-	link = toxiproxy.NewProxy(server, "postgres", "127.0.0.1:0", at.Host)
-	if err := link.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(link.Stop)
-	at.Host = link.Listen
-	return link, at.String()
 }
