@@ -10,9 +10,8 @@ import (
 	"time"
 
 	"github.com/Shopify/toxiproxy/v2"
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/rs/zerolog"
 
+	"github.com/pacer-notify/pacer/test/linktest"
 	"github.com/pacer-notify/pacer/test/postgrestest"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
@@ -27,17 +26,11 @@ type link struct {
 }
 
 // link makes one that leads to an address.
-func (d *deployment) link(upstream string) *link { return d.linkAt("127.0.0.1:0", upstream) }
+func (d *deployment) link(upstream string) *link { return d.linkAt(linktest.AnyPort, upstream) }
 
 // linkAt makes one that listens on an address.
 func (d *deployment) linkAt(listen, upstream string) *link {
-	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop())
-	l := &link{d: d, proxy: toxiproxy.NewProxy(server, upstream, listen, upstream)}
-	if err := l.proxy.Start(); err != nil {
-		d.fail("start a proxy before %s: %v", upstream, err)
-	}
-	d.t.Cleanup(l.proxy.Stop)
-	return l
+	return &link{d: d, proxy: linktest.Start(d.t, listen, upstream)}
 }
 
 func (l *link) addr() string { return l.proxy.Listen }

@@ -13,6 +13,7 @@ import (
 	"github.com/Shopify/toxiproxy/v2"
 
 	"github.com/pacer-notify/pacer/test/apitest"
+	"github.com/pacer-notify/pacer/test/linktest"
 	"github.com/pacer-notify/pacer/test/postgrestest"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
@@ -126,7 +127,7 @@ func postgresSlow() *night {
 	var link *toxiproxy.Proxy
 	return &night{
 		title: "Postgres is slow", happens: "Every reply of Postgres takes 800 ms.", postgres: true,
-		prepare: func(d *deployment) { link, d.databaseURL = postgrestest.Link(d.T, postgrestest.URL(d.T)) },
+		prepare: func(d *deployment) { link, d.databaseURL = linktest.URL(d.T, postgrestest.URL(d.T)) },
 		trouble: func(d *deployment) {
 			d.post("n0", "")
 			d.is("n0", "delivered")

@@ -12,6 +12,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/store/postgres"
+	"github.com/pacer-notify/pacer/test/linktest"
 	"github.com/pacer-notify/pacer/test/postgrestest"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
@@ -24,7 +25,7 @@ const slow = time.Second
 // connection is made ready for the next, and no connection is pinged for having been idle for a second.
 func TestASlowPostgresAccepts(t *testing.T) {
 	t.Parallel()
-	link, address := postgrestest.Link(t, postgrestest.URL(t))
+	link, address := linktest.URL(t, postgrestest.URL(t))
 	w := newWorldOn(t, redistest.Client(t), agenda.Config{}, address, postgres.Direct, func(cfg *postgres.Config) {
 		cfg.AcceptTimeout = 29 * slow / 10
 	})
