@@ -135,16 +135,18 @@ return 1`)
 
 // Stop stops the partitions for a rebuild. Until [Agendas.EndRebuild], only calls with the same token change them. Each
 // of these returns [ErrLost] when another rebuild of a partition has begun meanwhile, or its server has other data than
-// when it was stopped: what was restored may be missing there.
+// when it was stopped: what was restored may be missing there. Those that can't be reached keep no other from being
+// stopped: what is stopped counts as lost, so that it is rebuilt even if nobody goes on after the error.
 func (s *Agendas) Stop(ctx context.Context, partitions []int, token string) error {
+	var faults []error
 	for _, partition := range partitions {
 		prefix := s.partitions[partition]
 		keys := []string{prefix + "rebuild", prefix + "epoch", prefix + "counted"}
 		if err := stop.Run(ctx, s.client, keys, token).Err(); err != nil {
-			return fmt.Errorf("stop partition %d: %w", partition, err)
+			faults = append(faults, fmt.Errorf("stop partition %d: %w", partition, err))
 		}
 	}
-	return nil
+	return errors.Join(faults...)
 }
 
 // Empty removes all state and the wake-ups of partitions that are stopped. It returns [ErrLost] when another rebuild of

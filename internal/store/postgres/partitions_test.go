@@ -112,6 +112,14 @@ func TestOnePartitionAwayKeepsNoOtherWaiting(t *testing.T) {
 			w.roundDespite(t, errShard)
 			w.wantDelivered(t, here, here+"-free-0")
 
+			w.accept(t, here, "free", 2) // the first is known
+			w.evict(t, 1-partition)
+			if _, err := w.relay.Rebuild(t.Context()); !errors.Is(err, errShard) {
+				t.Errorf("the operator's rebuild says %v", err)
+			}
+			w.roundDespite(t, errShard)
+			w.wantDelivered(t, here, here+"-free-1")
+
 			hook.partition.Store(-1)
 			w.await(t, "all are in their backlogs",
 				func() bool { return w.relay.Round(t.Context()) == nil && w.inBacklogs(t) == 600 })
@@ -127,6 +135,24 @@ func (w *world) enqueueMany(t *testing.T, user string, n int) {
 	w.exec(t,
 		`SELECT pacer.enqueue(jsonb_build_object('id', $1::text || '-' || i, 'user_id', $1::text, 'category', 'free'))
 			FROM generate_series(0, $2 - 1) i`, user, n)
+}
+
+// evict removes all that Redis has of a partition but its epoch, so that the partition seems to be as it was.
+func (w *world) evict(t *testing.T, partition int) {
+	t.Helper()
+	prefix := agenda.PartitionPrefix(partition)
+	keys, err := w.redis.Keys(t.Context(), prefix+"*").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range keys {
+		if key == prefix+"epoch" {
+			continue
+		}
+		if err := w.redis.Del(t.Context(), key).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // roundDespite makes a round of the relay, and wants it to return an error.
