@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/pacer-notify/pacer/internal/deployment"
@@ -95,11 +96,11 @@ func (c *rebuildCommand) Run(ctx context.Context, to streams) error {
 		return verify(ctx, resolved, to)
 	}
 	done, err := deployment.Rebuild(ctx, resolved, log)
-	if err != nil {
-		return err
+	if len(done.Partitions) > 0 {
+		_, printed := fmt.Fprintf(to.out, "rebuilt %d partitions in %s: %d waiting, %d windows\n", len(done.Partitions),
+			done.Took, done.Waiting, done.Windows)
+		err = errors.Join(err, printed)
 	}
-	_, err = fmt.Fprintf(to.out, "rebuilt %d partitions in %s: %d waiting, %d windows\n", len(done.Partitions), done.Took,
-		done.Waiting, done.Windows)
 	return err
 }
 

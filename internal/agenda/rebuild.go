@@ -83,6 +83,16 @@ func (e Epoch) number() int64 {
 // Lost lists the partitions that have another epoch than they should. Each partition is checked by itself; the error
 // joins those of the partitions that can't be reached.
 func (s *Agendas) Lost(ctx context.Context, should func(partition int) Epoch) ([]int, error) {
+	return s.whose(ctx, func(partition int, epoch Epoch) bool { return epoch != should(partition) })
+}
+
+// Reachable lists the partitions that can be reached. The error joins those of the others.
+func (s *Agendas) Reachable(ctx context.Context) ([]int, error) {
+	return s.whose(ctx, func(int, Epoch) bool { return true })
+}
+
+// whose lists the partitions whose epoch fits. The error joins those of the partitions that can't be reached.
+func (s *Agendas) whose(ctx context.Context, fits func(partition int, epoch Epoch) bool) ([]int, error) {
 	pipe := s.client.Pipeline()
 	epochs := make([]*redis.StringCmd, len(s.partitions))
 	for partition, prefix := range s.partitions {
@@ -95,7 +105,7 @@ func (s *Agendas) Lost(ctx context.Context, should func(partition int) Epoch) ([
 		switch err := epoch.Err(); {
 		case err != nil && !errors.Is(err, redis.Nil):
 			faults = append(faults, fmt.Errorf("read the epoch of partition %d: %w", partition, err))
-		case Epoch(epoch.Val()) != should(partition):
+		case fits(partition, Epoch(epoch.Val())):
 			partitions = append(partitions, partition)
 		}
 	}
@@ -135,18 +145,16 @@ return 1`)
 
 // Stop stops the partitions for a rebuild. Until [Agendas.EndRebuild], only calls with the same token change them. Each
 // of these returns [ErrLost] when another rebuild of a partition has begun meanwhile, or its server has other data than
-// when it was stopped: what was restored may be missing there. Those that can't be reached keep no other from being
-// stopped: what is stopped counts as lost, so that it is rebuilt even if nobody goes on after the error.
+// when it was stopped: what was restored may be missing there. After an error, those that were stopped count as lost.
 func (s *Agendas) Stop(ctx context.Context, partitions []int, token string) error {
-	var faults []error
 	for _, partition := range partitions {
 		prefix := s.partitions[partition]
 		keys := []string{prefix + "rebuild", prefix + "epoch", prefix + "counted"}
 		if err := stop.Run(ctx, s.client, keys, token).Err(); err != nil {
-			faults = append(faults, fmt.Errorf("stop partition %d: %w", partition, err))
+			return fmt.Errorf("stop partition %d: %w", partition, err)
 		}
 	}
-	return errors.Join(faults...)
+	return nil
 }
 
 // Empty removes all state and the wake-ups of partitions that are stopped. It returns [ErrLost] when another rebuild of

@@ -84,8 +84,8 @@ func (l *Relay) knownEpochs(ctx context.Context) (map[int]int64, error) {
 	return epochs, nil
 }
 
-// Rebuild rebuilds every partition. While another process rebuilds, it waits for that to end: what made the operator
-// ask may be newer than what the other process saw.
+// Rebuild rebuilds every partition that can be reached, and returns an error that names the others. While another process
+// rebuilds, it waits for that to end: what made the operator ask may be newer than what the other process saw.
 func (l *Relay) Rebuild(ctx context.Context) (Rebuilt, error) {
 	for told := false; ; told = true {
 		done, err := l.rebuildAll(ctx)
@@ -103,19 +103,18 @@ func (l *Relay) Rebuild(ctx context.Context) (Rebuilt, error) {
 	}
 }
 
-// rebuildAll rebuilds every partition, or none while another process rebuilds.
+// rebuildAll rebuilds every partition that can be reached, or none while another process rebuilds.
 func (l *Relay) rebuildAll(ctx context.Context) (Rebuilt, error) {
 	identity, err := l.store.agendas.Identity(ctx)
 	if err != nil {
 		return Rebuilt{}, err
 	}
-	return l.rebuildAlone(ctx, identity, func() ([]int, error) {
-		all := make([]int, l.store.agendas.Partitions())
-		for partition := range all {
-			all[partition] = partition
-		}
-		return all, nil
+	var away error
+	rebuilt, err := l.rebuildAlone(ctx, identity, func() (reachable []int, _ error) {
+		reachable, away = l.store.agendas.Reachable(ctx)
+		return reachable, nil
 	})
+	return rebuilt, errors.Join(err, away)
 }
 
 // TryLockSQL takes an advisory lock until its transaction ends, and lets the transaction idle for as long as it likes:
