@@ -84,8 +84,8 @@ func (l *Relay) knownEpochs(ctx context.Context) (map[int]int64, error) {
 	return epochs, nil
 }
 
-// Rebuild rebuilds every partition that can be reached, and returns an error that names the others. While another process
-// rebuilds, it waits for that to end: what made the operator ask may be newer than what the other process saw.
+// Rebuild rebuilds every partition that can be reached, and returns an error that names the others. While another
+// process rebuilds, it waits for that to end: what made the operator ask may be newer than what the other process saw.
 func (l *Relay) Rebuild(ctx context.Context) (Rebuilt, error) {
 	for told := false; ; told = true {
 		done, err := l.rebuildAll(ctx)
