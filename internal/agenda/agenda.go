@@ -172,7 +172,7 @@ type Agendas struct {
 	accept, take, settle, end, extend, cancel, promise, readon, superseded *script.Script
 	sweep, due, wake, hurry, restore, standing, awake                      *script.Script
 
-	lease, horizon, retention string // as arguments of the scripts
+	lease, retention string // as arguments of the scripts
 
 	ends []*batch.Batcher[endRequest, endResult] // by partition
 
@@ -194,7 +194,7 @@ func New(client redis.UniversalClient, cfg Config) (*Agendas, error) {
 	s := &Agendas{
 		client: client, cfg: cfg, oneServer: queue.Tells(cfg.Direct),
 		rounds: make([]sync.RWMutex, cfg.Partitions), looking: make([]atomic.Bool, cfg.Partitions),
-		lease: micros(cfg.Lease), horizon: micros(throttle.Horizon),
+		lease:     micros(cfg.Lease),
 		retention: strconv.FormatInt(cfg.Retention.Milliseconds(), 10),
 	}
 	for partition := range cfg.Partitions {

@@ -54,7 +54,10 @@ func TestProgramsFindFaults(t *testing.T) {
 			old: "  if backlog.capped then count('capped', -deferred) end\n", replacement: "",
 		},
 		"what is due in a night that drops waits": {
-			old: "backlog.at <= now + horizon and open(", replacement: "false and open(",
+			old: "backlog.at <= now + HORIZON and open(", replacement: "false and open(",
+		},
+		"a bypass goes before what was granted ahead": {
+			old: "return ahead > now and math.min(ahead + 1, now + HORIZON) or now", replacement: "return now",
 		},
 		"a night drops what is exempt": {
 			old: "category_settings.drops and not exempt", replacement: "category_settings.drops",

@@ -21,8 +21,9 @@ func (m *model) next(n *note, from int64, exempt bool) (at int64, number int) {
 }
 
 // bound is since when its limits let the first of a backlog go; 0 for ever.
-func (m *model) bound(n *note, exempt bool) int64 {
-	at, _ := throttle.Bound(m.limits(n, kept)...)
+func (m *model) bound(n *note, b *modelBacklog, exempt bool) int64 {
+	logs, from := m.limits(n, kept), throttle.Micros(max(m.now, b.granted))
+	at, _ := throttle.Bound(from, logs...)
 	if exempt {
 		return int64(at)
 	}
@@ -122,6 +123,10 @@ func (m *model) charge(n *note, at int64) {
 	for _, log := range m.logsOf(n) {
 		i, _ := slices.BinarySearchFunc(m.logs[log], at,
 			func(a admission, at int64) int { return cmp.Compare(a.at, at+1) })
+		bypasses := notification.Priority(n.priority).AtLeast(m.settings[n.category].BypassFrom)
+		if later := m.logs[log][i:]; bypasses && len(later) > 0 && later[0].at <= m.now+modelHorizon {
+			panic(fault(n.id + " is admitted before " + later[0].token + ", which was granted ahead"))
+		}
 		m.logs[log] = slices.Insert(m.logs[log], i, admission{at: at, token: n.token()})
 		switch log {
 		case n.user:

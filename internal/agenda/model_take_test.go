@@ -107,12 +107,15 @@ func (m *model) decideFirst(b *modelBacklog) bool {
 		first := b.notes[0]
 		b.decided = true
 		if notification.Priority(first.priority).AtLeast(settings.BypassFrom) {
-			b.at, b.rule, b.bound = m.now, 0, 0
+			b.at, b.rule, b.bound = int64(throttle.Bypass(throttle.Micros(m.now), m.limits(first, kept)...)), 0, 0
+			if b.at > m.now {
+				b.bound = b.at
+			}
 			return true
 		}
 		drops := settings.Drops && !m.isExempt(first)
 		b.at, b.rule = m.next(first, max(m.now, b.granted), m.isExempt(first) || drops)
-		b.bound = max(m.bound(first, m.isExempt(first) || drops), b.blocked)
+		b.bound = max(m.bound(first, b, m.isExempt(first) || drops), b.blocked)
 		overdue := b.at-max(first.arrival, first.notBefore, first.failedUntil) > micros(settings.MaxDefer)
 		dropped := drops && b.at <= m.now+modelHorizon && !m.isOpen(first, b.at)
 		if !overdue && !dropped {

@@ -298,6 +298,12 @@ func (p *program) step() {
 		p.do((*program).cancelFirst)
 		return
 	}
+	if p.grantedAhead() != nil && p.rand.IntN(2) == 0 {
+		p.do((*program).passAhead)
+		p.do((*program).round)
+		p.do((*program).round)
+		return
+	}
 	n = p.rand.IntN(n)
 	for _, a := range acts {
 		if n -= a.weight; n < 0 {
@@ -326,6 +332,32 @@ func (p *program) accept() string {
 	for range 1 + p.rand.IntN(3) {
 		entries = append(entries, p.entry())
 	}
+	return p.acceptAll(entries)
+}
+
+// grantedAhead is a notification that was granted for a moment that is yet to come.
+func (p *program) grantedAhead() *note {
+	for _, n := range p.model.order {
+		if n.state == 's' && n.admitted > p.model.now {
+			return n
+		}
+	}
+	return nil
+}
+
+// passAhead accepts something urgent for a user while a slot of theirs is granted ahead.
+func (p *program) passAhead() string {
+	e := p.entry()
+	e.UserID, e.Priority, e.SendAt, e.ExpiresAt = p.grantedAhead().user, notification.PriorityCritical, time.Time{}, time.Time{}
+	for _, category := range programCategories {
+		if p.model.settings[category].BypassFrom > 0 {
+			e.Category = category
+		}
+	}
+	return p.acceptAll([]agenda.Entry{e})
+}
+
+func (p *program) acceptAll(entries []agenda.Entry) string {
 	want := make([]int64, len(entries))
 	for i, e := range entries {
 		want[i] = p.model.accept(e)
@@ -458,7 +490,7 @@ func (p *program) pass() string {
 	return "pass"
 }
 
-// untilNext lets the time pass until something is due.
+// untilNext lets the time pass until something is due, or until it may be granted ahead.
 func (p *program) untilNext() string {
 	next := int64(0)
 	for _, user := range programUsers {
@@ -469,7 +501,7 @@ func (p *program) untilNext() string {
 	if next == 0 {
 		return ""
 	}
-	p.model.now = next
+	p.model.now = max(p.model.now, next-p.rand.Int64N(2)*p.rand.Int64N(modelHorizon/1000)*1000)
 	return "until something is due"
 }
 

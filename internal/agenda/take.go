@@ -20,7 +20,7 @@ const processedLife = 90 * 24 * time.Hour
 func (s *Agendas) Take(ctx context.Context, r dispatch.TakeRequest) (dispatch.TakeResult, error) {
 	day := time.Now().UTC()
 	args := make([]any, 0, 64+8*len(r.Wakeups))
-	args = append(args, r.ID, s.cfg.Process, s.horizon, s.lease, s.retention, strconv.Itoa(r.Capacity),
+	args = append(args, r.ID, s.cfg.Process, s.lease, s.retention, strconv.Itoa(r.Capacity),
 		strconv.Itoa(r.Pull), day.Format(time.DateOnly), strconv.FormatInt(day.Add(processedLife).Unix(), 10))
 	s.rounds[r.Partition].RLock()
 	defer s.rounds[r.Partition].RUnlock()

@@ -50,7 +50,7 @@ func (req *memoryRequest) free() (at Micros, rule int) {
 	var logs [mostLogs]Log
 	category := req.plan.CategoryRules()
 	if req.plan.Algorithm.KeepsLog() {
-		at, by := Next(req.now, nil, req.capLogs(append(logs[:0], req.log(req.state, category)))...)
+		at, by := Next(req.now, nil, req.counted(logs[:0])...)
 		return at, by.Rule
 	}
 	at, rule = req.now, NoRule
@@ -59,10 +59,28 @@ func (req *memoryRequest) free() (at Micros, rule int) {
 			at, rule = free, i
 		}
 	}
-	if capAt, by := Next(at, nil, req.capLogs(logs[:0])...); by.Rule != NoRule {
-		at, rule = capAt, len(category)+by.Rule
+	if capAt, capRule := Bound(req.now, req.counted(logs[:0])...); capAt > at {
+		at, rule = capAt, len(category)+capRule
 	}
 	return at, rule
+}
+
+// bypass is [Bypass] for the state that the request finds. Counters know the newest admission only.
+func (req *memoryRequest) bypass() Micros {
+	var logs [mostLogs]Log
+	counted := req.counted(logs[:0])
+	if req.state != nil && req.state.gapKnown {
+		counted = append(counted, Log{Admitted: []Micros{req.state.gap}})
+	}
+	return Bypass(req.now, counted...)
+}
+
+// counted appends the logs that decide.
+func (req *memoryRequest) counted(logs []Log) []Log {
+	if req.plan.Algorithm.KeepsLog() {
+		logs = append(logs, req.log(req.state, req.plan.CategoryRules()))
+	}
+	return req.capLogs(logs)
 }
 
 // log is a cell's admissions in the form that [Next] takes.

@@ -28,7 +28,7 @@ type act int
 const (
 	ask    act = iota // may something happen now?
 	ahead             // may it happen by the horizon? So the dispatcher asks, and it is granted for its own moment.
-	bypass            // it happens now, whatever the rules say
+	bypass            // it happens whatever the rules say, after what was granted ahead
 	refund            // an earlier admission is taken back
 )
 
@@ -86,13 +86,13 @@ for i = 2, 5 * n, 5 do
     done, at, why = admit(plan, now, token)
   elseif act == '1' then
     at, why = decide_now(plan, now)
-    if at <= now + 40000 then -- horizon
+    if at <= now + HORIZON then
       charge(plan, now, at, token)
       done = 1
     end
   elseif act == '2' then
-    charge(plan, now, now, token)
-    done, at = 1, now
+    done, at = 1, bypass_at(plan, now)
+    charge(plan, now, at, token)
   else
     done = refund(plan, back, token) and 1 or 0
   end
@@ -188,7 +188,7 @@ func TestTracesFindFaults(t *testing.T) {
 			replacement: "if at > now then charge(plan, now, now, token) return 0, at, why end",
 		},
 		"a slot ahead counts as now when the clock is set back": {
-			old: "far, latest = now + FAR_AHEAD, now + 40000", replacement: "far, latest = now + FAR_AHEAD, now",
+			old: "far, latest = now + FAR_AHEAD, now + HORIZON", replacement: "far, latest = now + FAR_AHEAD, now",
 		},
 		"a clock set back is not noticed":          {old: "    repair(plan, now)\n", replacement: ""},
 		"a refund frees what an empty bucket owed": {old: "c.owed = c.owed + c.load - full", replacement: ""},
@@ -205,7 +205,7 @@ func TestTracesFindFaults(t *testing.T) {
 			old: "local most = rule.seen and rule.seen[plan.priority] or rule.max", replacement: "local most = rule.max",
 		},
 		"a reserve makes a log shorter": {
-			old: "if ahead.count == 0 and most == log.max", replacement: "if ahead.count == 0 and rule.max == log.max",
+			old: "if most == log.max", replacement: "if rule.max == log.max",
 		},
 		"a period is as long as it can be": {old: "if begins > at then return begins end", replacement: ""},
 		"a period may end late": {
@@ -240,6 +240,15 @@ func TestTracesFindFaults(t *testing.T) {
 		},
 		"nobody waits for the end": {
 			old: "if at < over then at = over end", replacement: "if at < over then at = at + 1 end",
+		},
+		"a bypass goes before what was granted ahead": {
+			old: "return ahead > now and math.min(ahead + 1, now + HORIZON) or now", replacement: "return now",
+		},
+		"a bypass goes with what was granted ahead": {
+			old: "math.min(ahead + 1, now + HORIZON)", replacement: "ahead",
+		},
+		"the urgent go before what was granted ahead": {
+			old: "return rule.reserves and", replacement: "return false and",
 		},
 		"a slot ahead may be closed": {
 			old: "return opened(plan, at, why, latest)", replacement: "return at, why, latest",
@@ -334,8 +343,9 @@ func (m *Memory) play(s step, plan Plan, tr trace, before []verdict) verdict {
 		}
 		return verdict{at <= q.now+horizon, at, by}
 	case bypass:
-		m.charge(q, q.now, s.token)
-		return verdict{true, q.now, Cause{Rule: NoRule}}
+		at := q.bypass()
+		m.charge(q, at, s.token)
+		return verdict{true, at, Cause{Rule: NoRule}}
 	case refund:
 	}
 	token, at := tr.taken(s.of, before)

@@ -1,6 +1,7 @@
 package throttle
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -33,11 +34,15 @@ func againstSpecification(tr trace, verdicts []verdict) string {
 		if ofCategory > poolPer && forgets(state, s.at, poolPer) || ofCap > capPer && forgets(limit, s.at, capPer) {
 			return ""
 		}
-		at, by := Next(s.at, plan.Closed, append([]Log{
+		logs := append([]Log{
 			{Rules: plan.CategoryRules(), Admitted: state, Priority: plan.Head.Priority, Boundaries: plan.Boundaries},
 			{Rules: plan.CapRules(), Admitted: limit, Priority: plan.Head.Priority, Boundaries: plan.Boundaries},
-		}, named.of(plan)...)...)
-		if s.act != bypass && (v.at < at || len(tr.steps) < 100 && (v.at != at || !v.done && v.by != by)) {
+		}, named.of(plan)...)
+		at, by := Next(s.at, plan.Closed, logs...)
+		if s.act == bypass {
+			at, by = Bypass(s.at, logs...), Cause{Rule: NoRule}
+		}
+		if v.at < at || len(tr.steps) < 100 && (v.at != at || !v.done && v.by != by) {
 			return fmt.Sprintf("step %d: the limiter says %+v, Next %d by %+v", i, v, at, by)
 		}
 		if !v.done {
@@ -121,7 +126,7 @@ func brokenPromise(tr trace, verdicts []verdict) (fault string, kept int) {
 			takenBack[s.of] = true
 		}
 	}
-	under := map[Rule][]Micros{} // what was admitted under a rule
+	under := map[Rule][]judged{}
 	for i, s := range tr.steps {
 		v := verdicts[i]
 		if s.act == refund || !v.done || takenBack[i] {
@@ -136,16 +141,37 @@ func brokenPromise(tr trace, verdicts []verdict) (fault string, kept int) {
 			if !rule.CountsOn(tr.plans[s.plan].Head.Channel) || rule.Period > 0 && tr.setBack {
 				continue
 			}
-			before, most := under[rule], rule.Max
-			if tr.plans[0].Algorithm != Rolling && rule.Kind == KindLimit {
-				most = 2 * rule.Max
-			}
-			if s.act != bypass && len(before) >= most &&
-				at < rule.frees(before[len(before)-most], tr.plans[s.plan].Boundaries) {
-				return fmt.Sprintf("step %d is the admission after %d within %s: %v", i, most, rule.Per, before), kept
-			}
-			under[rule] = insertSorted(before, at)
+			under[rule] = append(under[rule], judged{i, at, s.act == bypass, tr.plans[s.plan].Boundaries})
+		}
+	}
+	for rule, all := range under {
+		if fault := tooMany(rule, all, tr.plans[0].Algorithm); fault != "" {
+			return fault, kept
 		}
 	}
 	return "", kept
+}
+
+// judged is an admission under a rule.
+type judged struct {
+	step       int
+	at         Micros
+	bypasses   bool
+	boundaries Boundaries
+}
+
+// tooMany finds an admission that the rule forbids after all that went before it, whichever was granted first: what was
+// granted ahead, and what bypasses, too.
+func tooMany(rule Rule, all []judged, algorithm Algorithm) string {
+	most := rule.Max
+	if algorithm != Rolling && rule.Kind == KindLimit {
+		most = 2 * rule.Max
+	}
+	slices.SortStableFunc(all, func(a, b judged) int { return cmp.Compare(a.at, b.at) })
+	for n, one := range all {
+		if n >= most && !one.bypasses && one.at < rule.frees(all[n-most].at, one.boundaries) {
+			return fmt.Sprintf("step %d is the admission after %d within %s: %v", one.step, most, rule.Per, all[n-most:n])
+		}
+	}
+	return ""
 }

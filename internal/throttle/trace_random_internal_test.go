@@ -174,8 +174,12 @@ func randomTrace(r *rand.Rand) trace {
 	refunded := map[int]bool{}
 	for i := range 2 + r.IntN(30) {
 		s := step{act: act(max(0, r.IntN(5)-1)), of: -1, token: tokenOf(i)}
+		last := now
 		if now += Micros(r.IntN(400_000)); rounded {
-			now -= now % 100_000
+			now = max(last, now-now%100_000)
+		}
+		if i > 0 && tr.steps[i-1].act == ahead && r.IntN(3) == 0 {
+			now = last + Micros(r.IntN(int(horizon)))
 		}
 		if tr.setBack && r.IntN(15) == 0 {
 			shift -= Micros([]int{2_000_000, 20_000_000, 3_600_000_000}[r.IntN(3)])

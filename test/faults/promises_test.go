@@ -184,8 +184,10 @@ func (r *soakReport) checkCollapse(all map[string]*sent, calls []delivery) {
 // (P3).
 func (r *soakReport) checkLimits(all map[string]*sent, calls []delivery) {
 	type admission struct {
-		at     throttle.Micros
-		urgent bool
+		at      throttle.Micros
+		key     string
+		attempt int
+		urgent  bool
 	}
 	users, seen := map[string][]admission{}, map[string]bool{}
 	for _, c := range calls {
@@ -193,24 +195,22 @@ func (r *soakReport) checkLimits(all map[string]*sent, calls []delivery) {
 		// A notification to several devices has one admission for each attempt.
 		if one := fmt.Sprint(c.key, " ", c.attempt); s != nil && s.category == "default" && !seen[one] {
 			seen[one] = true
-			users[c.user] = append(users[c.user], admission{c.admitted, s.urgent})
+			users[c.user] = append(users[c.user], admission{c.admitted, c.key, c.attempt, s.urgent})
 		}
 	}
 	broken := 0
-	for _, admitted := range users {
+	for user, admitted := range users {
 		slices.SortFunc(admitted, func(a, b admission) int { return int(a.at - b.at) })
 		for _, rule := range rules {
 			for i := rule.Max; i < len(admitted); i++ {
 				if !admitted[i].urgent && admitted[i].at.Sub(admitted[i-rule.Max].at) < rule.Per {
 					broken++
+					r.blame("user %s, at most %d within %s: %+v", user, rule.Max, rule.Per, admitted[i-rule.Max:i+1])
 				}
 			}
 		}
 	}
 	r.say("violations %d", broken)
-	if broken > 0 {
-		r.blame("%d violations", broken)
-	}
 }
 
 // checkTotals: the totals are what the store says (P13).

@@ -1,8 +1,7 @@
 -- The functions that decide what may go, and grant it. They stand between reply.lua and take.lua.
 
--- How far ahead a slot is granted (µs), how long a lease is (µs), and how long ended notifications stay known (ms).
--- take.lua sets them.
-local horizon, lease, retention
+-- How long a lease is (µs), and how long ended notifications stay known (ms). take.lua sets them.
+local lease, retention
 
 -- How many more notifications may be ended, moved or granted for the current wake-up.
 local budget = 0
@@ -93,7 +92,7 @@ do
 
   -- is_dropped reports whether the first of a backlog is due in a closed interval that ends it.
   local function is_dropped(backlog, drops)
-    return drops and backlog.at <= now + horizon and open(backlog.plan, backlog.at) > backlog.at
+    return drops and backlog.at <= now + HORIZON and open(backlog.plan, backlog.at) > backlog.at
   end
 
   -- decide_first sets backlog.at, when the first of a backlog may go, and backlog.why, the rule; and backlog.bound, since
@@ -105,7 +104,8 @@ do
       local first, plan = backlog.first, backlog.plan
       plan.priority, plan.channel = first.priority, #plan.named > 0 and channel_of(first.payload)
       if first.priority <= category_settings.bypass then
-        backlog.at, backlog.why, backlog.bound = now, 0, 0
+        backlog.at, backlog.why = bypass_at(plan, now), 0
+        backlog.bound = backlog.at > now and backlog.at or 0
         return true
       end
       local exempt, bound = first.priority <= category_settings.exempt, nil
@@ -146,7 +146,7 @@ local function next_due(agenda, contenders, request)
     if not decide_first(agenda, backlog, request.settings[backlog.category]) then return nil, true end
     if backlog.first then
       if backlog.at <= now then return backlog end
-      if backlog.at <= now + horizon and (not soonest or backlog.at < soonest.at) then soonest = backlog end
+      if backlog.at <= now + HORIZON and (not soonest or backlog.at < soonest.at) then soonest = backlog end
     end
   end
   return soonest

@@ -6,16 +6,14 @@
 -- ARGV[1]  the round, as name.number: a repeated round has the same result; one that comes after a round with a higher
 --          number grants nothing
 -- ARGV[2]  the process
--- ARGV[3]  horizon in µs: a slot that close is granted now, for its own moment
--- ARGV[4]  lease in µs
--- ARGV[5]  retention of ended notifications in ms
--- ARGV[6]  capacity: how many deliveries may start
--- ARGV[7]  how many new wake-ups to pull off the queue
--- ARGV[8]  today, as in the name of asynq's counter of the day
--- ARGV[9]  the second at which that counter expires
--- ARGV[10] how many categories have the same settings for every user who has no limits of their own; of each, its name
--- and
---          the number of its settings
+-- ARGV[3]  lease in µs
+-- ARGV[4]  retention of ended notifications in ms
+-- ARGV[5]  capacity: how many deliveries may start
+-- ARGV[6]  how many new wake-ups to pull off the queue
+-- ARGV[7]  today, as in the name of asynq's counter of the day
+-- ARGV[8]  the second at which that counter expires
+-- ARGV[9]  how many categories have the same settings for every user who has no limits of their own; of each, its name
+--          and the number of its settings
 -- then     how many settings follow; each is how many arguments it has, then these: max_defer in µs; the least urgent
 --          priority that bypasses (0: none, 9: all); the least urgent that is exempt from closed intervals; how long
 --          the category is paused in µs (0: not paused); 1 when what is due in a closed interval ends; the basis:
@@ -40,15 +38,15 @@
 --          none), number of categories, these
 local ARGV = ARGV
 local round, process = ARGV[1], ARGV[2]
-horizon, lease, retention = tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
-local capacity, pull = tonumber(ARGV[6]), tonumber(ARGV[7])
+lease, retention = tonumber(ARGV[3]), ARGV[4]
+local capacity, pull = tonumber(ARGV[5]), tonumber(ARGV[6])
 
 -- How many notifications this script may end, move or grant. Each wake-up has its share, so that one whose backlog
 -- expires does not delay the others.
 local BUDGET = 100
 
-local common_of, cursor = {}, 11
-for _ = 1, tonumber(ARGV[10]) do
+local common_of, cursor = {}, 10
+for _ = 1, tonumber(ARGV[9]) do
   common_of[ARGV[cursor]] = tonumber(ARGV[cursor + 1])
   cursor = cursor + 2
 end
@@ -117,7 +115,7 @@ local function delete_finished()
   for i, user in ipairs(finished) do keys[i] = partition .. 'a:' .. user end
   redis.call('DEL', unpack(keys))
   redis.call('ZREM', partition .. 'wakeups', unpack(finished))
-  acknowledge(finished, finished_active, ARGV[8], ARGV[9])
+  acknowledge(finished, finished_active, ARGV[7], ARGV[8])
 end
 
 -- return_to_queue pushes or schedules a wake-up that this process held.
@@ -138,7 +136,7 @@ local function update_backlogs(agenda, request, more)
       set_ready(agenda, backlog)
       set_paused(agenda, backlog, now + category_settings.paused)
       at = now + category_settings.paused
-    elseif backlog.at and backlog.at > now + horizon then
+    elseif backlog.at and backlog.at > now + HORIZON then
       if not block(agenda, backlog, category_settings) then more = true end
       if size_of(backlog) > 0 then at, why = backlog.at, backlog.why end
     else

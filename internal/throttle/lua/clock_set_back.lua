@@ -1,7 +1,6 @@
--- repair moves what was written before the clock was set back to the furthest slot that may be granted now: 40 ms ahead,
--- see Horizon in Go. So the limits hold, and nobody waits longer than a window and that.
+-- repair moves what was written before the clock was set back to the furthest slot that may be granted now. So the limits hold, and nobody waits longer than a window and that.
 local function repair(plan, now)
-  local far, latest = now + FAR_AHEAD, now + 40000
+  local far, latest = now + FAR_AHEAD, now + HORIZON
 
   local function repair_log(key, log)
     local tokens = redis.call('ZRANGEBYSCORE', key, '(' .. digits(far), '+inf')
@@ -50,13 +49,13 @@ local function repair(plan, now)
   for _, cap in ipairs(plan.named) do repair_log(cap.key, cap.log) end
 end
 
--- decide_now is decide for an admission now, with nothing planned ahead. A wait that no rule can cause means that the
+-- decide_now is decide for an admission now. A wait that no rule can cause means that the
 -- clock was set back; then it repairs the state first. Closed intervals do not hold for what is exempt.
 local function decide_now(plan, now, exempt)
-  local at, why, latest = free(plan, now, nothing_ahead)
+  local at, why, latest = free(plan, now)
   if why > 0 and at - now > plan.rules[why].per + FAR_AHEAD then
     repair(plan, now)
-    at, why, latest = free(plan, now, nothing_ahead)
+    at, why, latest = free(plan, now)
   end
   if exempt then return at, why, latest end
   return opened(plan, at, why, latest)

@@ -3,7 +3,7 @@
 -- it stands `algorithms`: by an algorithm's letter, a function that returns its file in algorithms/, which is:
 --
 --   own                        true when each limit has a counter of its own; else those over the same window share it
---   bound(c, rule, now, ahead) the earliest moment that a limit allows, see bound in decide.lua
+--   bound(c, rule)             the earliest moment that a limit allows, nil for any
 --   charge(c, rule, at)        counts an admission
 --   refund(c, rule, at)        takes an admission out; false when it no longer counts
 --   usage(c, rule, now)        how many admissions count now, and when the next of them stops counting (0: none counts)
@@ -79,10 +79,9 @@ local function counters(plan)
 end
 
 -- bound is exact for a gap under every algorithm.
-local function bound(plan, rule, now, ahead)
+local function bound(plan, rule)
   local c = counters(plan)
-  if rule.kind ~= KIND_GAP then return c.algorithm.bound(c[rule], rule, now, ahead) end
-  if ahead.count > 0 then return ahead.newest(1) + rule.per end
+  if rule.kind ~= KIND_GAP then return c.algorithm.bound(c[rule], rule) end
   return c.gap and c.gap + rule.per
 end
 

@@ -8,58 +8,79 @@ local function counting()
   return made
 end
 
--- nothing_ahead stands for "no admission is planned ahead of this one"; see bound.
-local nothing_ahead = { count = 0 }
-
 -- newest_of returns the moment of the newest admission in a log, read once; false when the log is empty.
 local function newest_of(key, log)
   if log.newest == nil then log.newest = nth_newest(key, 1) or false end
   return log.newest
 end
 
--- bound returns the earliest moment at which one rule allows the admission that follows those planned ahead, or nil.
--- ahead.count is how many are planned, ahead.newest(n) the time of the n-th newest of them.
+-- granted_ahead returns the moment of the newest admission in a log that was granted ahead, or 0. What lies further ahead
+-- than HORIZON was written before the clock was set back.
+local function granted_ahead(key, log, now)
+  if log.max == 0 then return 0 end
+  local at, far = newest_of(key, log), now + HORIZON
+  if at and at > far then
+    at = tonumber(redis.call('ZREVRANGEBYSCORE', key, digits(far), '-inf', 'WITHSCORES', 'LIMIT', '0', '1')[2])
+  end
+  return at and at > now and at or 0
+end
+
+-- bypass_at returns when one goes that no rule holds: now, or right after what was granted ahead. See Bypass in Go.
+local function bypass_at(plan, now)
+  local ahead = granted_ahead(plan.cap, plan.cap_log, now)
+  if plan.algorithm == ROLLING then
+    ahead = math.max(ahead, granted_ahead(plan.state, plan.state_log, now))
+  elseif plan.state_log.max > 0 then
+    local newest = counting().of(plan).gap or 0
+    if newest <= now + HORIZON then ahead = math.max(ahead, newest) end
+  end
+  for _, cap in ipairs(plan.named) do
+    if counts_in(plan, cap) then ahead = math.max(ahead, granted_ahead(cap.key, cap.log, now)) end
+  end
+  return ahead > now and math.min(ahead + 1, now + HORIZON) or now
+end
+
+-- bound returns the earliest moment at which one rule allows an admission, or nil.
 local bound
 do
   -- frees returns when an admission at a moment no longer counts under a rule: when its window or its period has passed.
   -- Beyond the last boundary that is known it is as late as that can be.
   local function frees(plan, rule, at)
     local boundaries = rule.period and plan.periods and plan.periods[rule.period]
-    for _, begins in ipairs(boundaries or nothing_ahead) do
+    for _, begins in ipairs(boundaries or {}) do
       if begins > at then return begins end
     end
     return at + rule.per
   end
 
-  -- rolling_bound returns the earliest moment that a rule allows one of a priority after the admissions in the log and
-  -- those planned ahead.
-  local function rolling_bound(plan, key, log, rule, ahead)
+  -- rolling_bound returns the earliest moment that a rule allows one of a priority after the admissions in the log. Under
+  -- one with a reserve that is not before what was granted ahead.
+  local function rolling_bound(plan, key, log, rule, now)
     local most = rule.seen and rule.seen[plan.priority] or rule.max
-    if most <= ahead.count then return frees(plan, rule, ahead.newest(most)) end
-    local n = most - ahead.count
     local time = newest_of(key, log)
-    if time and n > 1 then time = nth_newest(key, n) end
-    if ahead.count == 0 and most == log.max then log.nth = time or false end
-    return time and frees(plan, rule, time)
+    if time and most > 1 then time = nth_newest(key, most) end
+    if most == log.max then log.nth = time or false end
+    local from = time and frees(plan, rule, time)
+    return rule.reserves and math.max(from or 0, granted_ahead(key, log, now)) or from
   end
 
-  function bound(plan, rule, now, ahead)
-    if rule.kind == KIND_CAP then return rolling_bound(plan, plan.cap, plan.cap_log, rule, ahead) end
+  function bound(plan, rule, now)
+    if rule.kind == KIND_CAP then return rolling_bound(plan, plan.cap, plan.cap_log, rule, now) end
     if rule.named then
       local cap = plan.named[rule.named]
-      return counts_in(plan, cap) and rolling_bound(plan, cap.key, cap.log, rule, ahead) or nil
+      return counts_in(plan, cap) and rolling_bound(plan, cap.key, cap.log, rule, now) or nil
     end
-    if plan.algorithm == ROLLING then return rolling_bound(plan, plan.state, plan.state_log, rule, ahead) end
-    return counting().bound(plan, rule, now, ahead)
+    if plan.algorithm == ROLLING then return rolling_bound(plan, plan.state, plan.state_log, rule, now) end
+    return counting().bound(plan, rule)
   end
 end
 
 -- free returns the earliest moment, not before now, that every rule allows; the number of the rule that decides it (from
 -- 1; 0 when none does); and the earliest moment that every rule allows, which may have passed (0: no rule bounds it).
-local function free(plan, now, ahead)
+local function free(plan, now)
   local at, why, latest = now, 0, 0
   for r, rule in ipairs(plan.rules) do
-    local from = bound(plan, rule, now, ahead)
+    local from = bound(plan, rule, now)
     if from and from > latest then
       latest = from
       if from > at then at, why = from, r end
@@ -74,18 +95,15 @@ local function spread_for(plan, user)
   plan.later = math.floor(tonumber(string.sub(redis.sha1hex(user), 1, 4), 16) * plan.spread / 65536)
 end
 
--- BEFORE_EXPIRY is how long before its expiry something may go that expires while the users begin again (µs).
-local BEFORE_EXPIRY = 60000000
-
 -- open returns the earliest moment, not before at, that is in none of the plan's closed intervals. What expires at a
--- moment (or nil) at which the interval is over, and not yet for its user, may go shortly before; see Plan.Open in Go.
+-- moment (or nil) at which the interval is over, and not yet for its user, may go a minute before; see Plan.Open in Go.
 local function open(plan, at, expires)
   local later = plan.later or 0
   for _, closed in ipairs(plan.closed) do
     if at < closed.from then break end
     local over = closed.over + later
     if expires and closed.over < expires and expires <= over then
-      over = math.max(closed.over, expires - BEFORE_EXPIRY)
+      over = math.max(closed.over, expires - 60000000)
     end
     if at < over then at = over end
   end
@@ -103,7 +121,7 @@ end
 -- decide returns the earliest moment, not before now, that is open and that every rule allows; what decides it, see
 -- opened; and the earliest such moment, which may have passed (0: nothing bounds it). It is the same recurrence as Next
 -- and Bound in Go.
-local function decide(plan, now, ahead) return opened(plan, free(plan, now, ahead)) end
+local function decide(plan, now) return opened(plan, free(plan, now)) end
 
 -- charge writes an admission at a moment into the plan's state and the logs of its caps.
 local function charge(plan, now, at, token)

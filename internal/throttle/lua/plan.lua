@@ -28,6 +28,9 @@ local KIND_LIMIT, KIND_GAP, KIND_CAP, KIND_DORMANT = 0, 1, 2, 4
 -- set back.
 local FAR_AHEAD = 10000000
 
+-- A slot is granted at most this much ahead (40 ms in µs), see Horizon in Go.
+local HORIZON = 40000
+
 -- counts_in reports whether an admission of the plan counts in one of its named caps, see CountsOn in Go.
 local function counts_in(plan, cap)
   local channel = plan.channel
@@ -46,7 +49,7 @@ local read_plan
 do
   -- read_more reads what only few rules have: "kind/kept/kept/kept/period/cap/channels": how many of max are kept for priority 1,
   -- for 2 and more urgent ones, for 3; of a rule of the calendar its period (0: none); of a named cap the name, and the channels that it counts, parted by spaces ("":
-  -- all). rule.seen is how many each priority sees, rule.named the place of its cap among plan.named.
+  -- all). rule.seen is how many each priority sees, rule.reserves whether these differ, rule.named the place of its cap among plan.named.
   local function read_more(plan, rule, text)
     local kind, first, second, third, period, cap, channels =
       string.match(text, '^(%d)/(%d+)/(%d+)/(%d+)/(%d)/([^/]*)/(.*)$')
@@ -54,6 +57,7 @@ do
     rule.kind = tonumber(kind)
     if period ~= '0' then rule.period = tonumber(period) end
     rule.seen = { most, most - first, most - first - second, most - first - second - third }
+    rule.reserves = rule.seen[4] < most
     if rule.kind ~= 3 then return end
     local last = plan.named[#plan.named]
     if not last or last.name ~= cap then

@@ -6,18 +6,9 @@ local function passed(c, rule, at) return not c.from or at >= c.from + rule.per 
 return {
   passed = passed,
 
-  -- bound is exact when nothing is planned ahead. Otherwise it assumes that the coming windows are filled without a
-  -- break, and is never earlier than a rolling window would allow after those planned. That is exact for a backlog, at
-  -- a constant cost.
-  bound = function(c, rule, now, ahead)
-    local start, used = c.from, c.load
-    if ahead.count > 0 and passed(c, rule, now) then start, used = now, 0 end
-    if not start then return nil end
-    local beyond = ahead.count - math.max(0, rule.max - used)
-    if beyond < 0 then return start end
-    local free = start + (1 + math.floor(beyond / rule.max)) * rule.per
-    if ahead.count >= rule.max then free = math.max(free, ahead.newest(rule.max) + rule.per) end
-    return free
+  bound = function(c, rule)
+    if not c.from or c.load < rule.max then return c.from end
+    return c.from + rule.per
   end,
 
   charge = function(c, rule, at)

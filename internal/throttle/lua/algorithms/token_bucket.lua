@@ -14,15 +14,8 @@ return {
 
   passed = function(c, rule, at) return debt(c, rule, at) == 0 end,
 
-  bound = function(c, rule, now, ahead)
-    local from, load = c.from, c.load
-    if not from or ahead.count > 0 and from < now then from, load = now, debt(c, rule, now) end
-    local lacking = load + (ahead.count + 1) * rule.per - rule.max * rule.per
-    local free = from + math.ceil(lacking / rule.max)
-    if ahead.count >= rule.max then
-      free = math.max(free, ahead.newest(rule.max) + math.ceil(rule.per / rule.max))
-    end
-    return free
+  bound = function(c, rule)
+    return c.from and c.from + math.ceil((c.load + rule.per - rule.max * rule.per) / rule.max)
   end,
 
   -- charge never moves a bucket back in time: an admission that comes after a grant for a later moment counts at that

@@ -10,7 +10,7 @@
 local plan = read_plan(1, KEYS[1], KEYS[2])
 for n, cap in ipairs(plan.named) do cap.key = KEYS[2 + n] end
 local now = now_micros()
-local at, why = decide(plan, now, nothing_ahead)
+local at, why = decide(plan, now)
 local result = { at, now, why }
 for _, rule in ipairs(plan.rules) do
   local used, frees = usage(plan, rule, now)
