@@ -348,7 +348,8 @@ func (p *program) grantedAhead() *note {
 // passAhead accepts something urgent for a user while a slot of theirs is granted ahead.
 func (p *program) passAhead() string {
 	e := p.entry()
-	e.UserID, e.Priority, e.SendAt, e.ExpiresAt = p.grantedAhead().user, notification.PriorityCritical, time.Time{}, time.Time{}
+	e.UserID, e.Priority = p.grantedAhead().user, notification.PriorityCritical
+	e.SendAt, e.ExpiresAt = time.Time{}, time.Time{}
 	for _, category := range programCategories {
 		if p.model.settings[category].BypassFrom > 0 {
 			e.Category = category
