@@ -24,6 +24,10 @@ func foundTraces() map[string]trace {
 		once := Rule{Max: 1, Per: time.Second, Kind: KindNamed, Cap: "a", Channels: "x"}
 		return Plan{Rules: []Rule{limit(3, 300), once}, Head: Head{Channel: channel}}
 	}
+	keeping := func(priority int) Plan {
+		kept := Rule{Max: 3, Per: time.Second, Reserve: Reserve{0, 0, 2}}
+		return Plan{Rules: []Rule{kept}, Head: Head{Priority: priority}}
+	}
 	return map[string]trace{
 		"a refund under another limit of the window": {
 			plans: []Plan{own, bucket(limit(2, 1839), gap(492)), bucket(limit(4, 895), gap(75))},
@@ -84,6 +88,15 @@ func foundTraces() map[string]trace {
 				{act: bypass, at: 242_000},
 				{act: ahead, at: 484_000}, // empty at 250,000, so there is a token at 500,000
 				{act: ask, at: 492_000},
+			}),
+		},
+		"one for whom a part is kept comes after a grant ahead to one who sees less": {
+			plans: []Plan{keeping(4), keeping(1)},
+			steps: stepsOf([]step{
+				{act: ask},
+				{act: ahead, at: 970_000}, // granted for 1,000,000
+				{act: ask, at: 980_000, plan: 1},
+				{act: ask, at: 1_000_000, plan: 1},
 			}),
 		},
 		"refunded under a limit that never counted it": {

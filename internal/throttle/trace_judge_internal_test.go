@@ -141,7 +141,7 @@ func brokenPromise(tr trace, verdicts []verdict) (fault string, kept int) {
 			if !rule.CountsOn(tr.plans[s.plan].Head.Channel) || rule.Period > 0 && tr.setBack {
 				continue
 			}
-			under[rule] = append(under[rule], judged{i, at, s.act == bypass, tr.plans[s.plan].Boundaries})
+			under[rule] = append(under[rule], judged{i, at, s.act == bypass, tr.plans[s.plan]})
 		}
 	}
 	for rule, all := range under {
@@ -154,23 +154,23 @@ func brokenPromise(tr trace, verdicts []verdict) (fault string, kept int) {
 
 // judged is an admission under a rule.
 type judged struct {
-	step       int
-	at         Micros
-	bypasses   bool
-	boundaries Boundaries
+	step     int
+	at       Micros
+	bypasses bool
+	plan     Plan
 }
 
 // tooMany finds an admission that the rule forbids after all that went before it, whichever was granted first: what was
 // granted ahead, and what bypasses, too.
 func tooMany(rule Rule, all []judged, algorithm Algorithm) string {
-	most := rule.Max
-	if algorithm != Rolling && rule.Kind == KindLimit {
-		most = 2 * rule.Max
-	}
 	slices.SortStableFunc(all, func(a, b judged) int { return cmp.Compare(a.at, b.at) })
 	for n, one := range all {
-		if n >= most && !one.bypasses && one.at < rule.frees(all[n-most].at, one.boundaries) {
-			return fmt.Sprintf("step %d is the admission after %d within %s: %v", one.step, most, rule.Per, all[n-most:n])
+		most := rule.MaxFor(one.plan.Head.Priority)
+		if algorithm != Rolling && rule.Kind == KindLimit {
+			most = 2 * rule.Max
+		}
+		if n >= most && !one.bypasses && one.at < rule.frees(all[n-most].at, one.plan.Boundaries) {
+			return fmt.Sprintf("step %d is the admission after %d within %s: step %d", one.step, most, rule.Per, all[n-most].step)
 		}
 	}
 	return ""
