@@ -114,6 +114,11 @@ func moments(log []admission) []throttle.Micros {
 // charge counts an admission in every log of the plan in force; refund takes it out.
 func (m *model) charge(n *note, at int64) {
 	plan := m.settings[n.category].Plan
+	for _, log := range m.limits(n, kept) {
+		if m.breaks(log, throttle.Micros(at)) {
+			panic(fault(n.id + " is admitted before what was granted ahead, which it leaves no room for"))
+		}
+	}
 	n.caps = nil
 	for _, rules := range plan.NamedCaps() {
 		if rules[0].CountsOn(n.channel) {
@@ -123,10 +128,6 @@ func (m *model) charge(n *note, at int64) {
 	for _, log := range m.logsOf(n) {
 		i, _ := slices.BinarySearchFunc(m.logs[log], at,
 			func(a admission, at int64) int { return cmp.Compare(a.at, at+1) })
-		bypasses := notification.Priority(n.priority).AtLeast(m.settings[n.category].BypassFrom)
-		if later := m.logs[log][i:]; bypasses && len(later) > 0 && later[0].at <= m.now+modelHorizon {
-			panic(fault(n.id + " is admitted before " + later[0].token + ", which was granted ahead"))
-		}
 		m.logs[log] = slices.Insert(m.logs[log], i, admission{at: at, token: n.token()})
 		switch log {
 		case n.user:
@@ -141,6 +142,23 @@ func (m *model) charge(n *note, at int64) {
 			}
 		}
 	}
+}
+
+// breaks reports whether an admission leaves no room for one that was granted ahead for a later moment.
+func (m *model) breaks(log throttle.Log, at throttle.Micros) bool {
+	all := log.Admitted
+	for i, later := range all {
+		if later <= at || int64(later) > m.now+modelHorizon {
+			continue
+		}
+		log.Admitted = all[:i]
+		alone, _ := throttle.Bound(later, log)
+		log.Admitted = slices.Sorted(slices.Values(append(slices.Clone(all[:i]), at)))
+		if after, _ := throttle.Bound(later, log); alone <= later && after > later {
+			return true
+		}
+	}
+	return false
 }
 
 func (m *model) refund(n *note) {

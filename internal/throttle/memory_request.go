@@ -67,12 +67,15 @@ func (req *memoryRequest) free() (at Micros, rule int) {
 
 // bypass is [Bypass] for the state that the request finds. Counters know the newest admission only.
 func (req *memoryRequest) bypass() Micros {
+	if _, rule := req.free(); rule == NoRule {
+		return req.now
+	}
 	var logs [mostLogs]Log
 	counted := req.counted(logs[:0])
 	if req.state != nil && req.state.gapKnown {
 		counted = append(counted, Log{Admitted: []Micros{req.state.gap}})
 	}
-	return Bypass(req.now, counted...)
+	return behindGrantedAhead(req.now, counted...)
 }
 
 // counted appends the logs that decide.

@@ -42,10 +42,11 @@ func randomProjected(t *testing.T, r *rand.Rand) *projected {
 		}
 	}
 	for i := range r.IntN(40) {
-		s.now += Micros(r.IntN(300_000))
+		later := s.now + Micros(r.IntN(300_000))
 		if r.IntN(3) > 0 {
-			s.now -= s.now % 100_000
+			later -= later % 100_000
 		}
+		s.now = max(s.now, later)
 		clock = s.now.Time()
 		if _, err := s.memory.Allow(t.Context(), s.key, s.plan, "past"+strconv.Itoa(i)); err != nil {
 			t.Fatal(err)

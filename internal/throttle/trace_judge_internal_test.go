@@ -126,7 +126,7 @@ func brokenPromise(tr trace, verdicts []verdict) (fault string, kept int) {
 			takenBack[s.of] = true
 		}
 	}
-	under := map[Rule][]judged{}
+	under := map[Rule][]counted{}
 	for i, s := range tr.steps {
 		v := verdicts[i]
 		if s.act == refund || !v.done || takenBack[i] {
@@ -141,7 +141,7 @@ func brokenPromise(tr trace, verdicts []verdict) (fault string, kept int) {
 			if !rule.CountsOn(tr.plans[s.plan].Head.Channel) || rule.Period > 0 && tr.setBack {
 				continue
 			}
-			under[rule] = append(under[rule], judged{i, at, s.act == bypass, tr.plans[s.plan]})
+			under[rule] = append(under[rule], counted{i, at, s.act == bypass, tr.plans[s.plan]})
 		}
 	}
 	for rule, all := range under {
@@ -152,8 +152,8 @@ func brokenPromise(tr trace, verdicts []verdict) (fault string, kept int) {
 	return "", kept
 }
 
-// judged is an admission under a rule.
-type judged struct {
+// counted is an admission that a rule counts.
+type counted struct {
 	step     int
 	at       Micros
 	bypasses bool
@@ -162,8 +162,8 @@ type judged struct {
 
 // tooMany finds an admission that the rule forbids after all that went before it, whichever was granted first: what was
 // granted ahead, and what bypasses, too.
-func tooMany(rule Rule, all []judged, algorithm Algorithm) string {
-	slices.SortStableFunc(all, func(a, b judged) int { return cmp.Compare(a.at, b.at) })
+func tooMany(rule Rule, all []counted, algorithm Algorithm) string {
+	slices.SortStableFunc(all, func(a, b counted) int { return cmp.Compare(a.at, b.at) })
 	for n, one := range all {
 		most := rule.MaxFor(one.plan.Head.Priority)
 		if algorithm != Rolling && rule.Kind == KindLimit {

@@ -131,8 +131,7 @@ func (w *world) before(e *entry, d *delivery, since time.Time) (n int) {
 		if o == d || other.User != e.User || other.Category != e.Category || o.admitted.Time().Before(since) {
 			continue
 		}
-		unseen := w.forgotten(o, d) || other.bypasses() && o.mayFollow(d)
-		if !unseen && (o.admitted < d.admitted || o.admitted == d.admitted && d.place.after(o.place)) {
+		if !w.forgotten(o, d) && (o.admitted < d.admitted || o.admitted == d.admitted && d.place.after(o.place)) {
 			n++
 		}
 	}

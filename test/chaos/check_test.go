@@ -193,12 +193,9 @@ func (w *world) checkLimits() []string {
 				if !rule.counts(d) {
 					continue
 				}
-				// What bypasses may be admitted after another was granted, ahead of its time, for a moment that comes
-				// later.
 				var before []throttle.Micros
 				for _, earlier := range all[:i] {
-					late := bypasses(earlier) && earlier.mayFollow(d)
-					if rule.counts(earlier) && !w.forgotten(earlier, d) && !late {
+					if rule.counts(earlier) && !w.forgotten(earlier, d) {
 						before = append(before, earlier.admitted)
 					}
 				}

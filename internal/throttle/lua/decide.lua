@@ -25,21 +25,6 @@ local function granted_ahead(key, log, now)
   return at and at > now and at or 0
 end
 
--- bypass_at returns when one goes that no rule holds: now, or right after what was granted ahead. See Bypass in Go.
-local function bypass_at(plan, now)
-  local ahead = granted_ahead(plan.cap, plan.cap_log, now)
-  if plan.algorithm == ROLLING then
-    ahead = math.max(ahead, granted_ahead(plan.state, plan.state_log, now))
-  elseif plan.state_log.max > 0 then
-    local newest = counting().of(plan).gap or 0
-    if newest <= now + HORIZON then ahead = math.max(ahead, newest) end
-  end
-  for _, cap in ipairs(plan.named) do
-    if counts_in(plan, cap) then ahead = math.max(ahead, granted_ahead(cap.key, cap.log, now)) end
-  end
-  return ahead > now and math.min(ahead + 1, now + HORIZON) or now
-end
-
 -- bound returns the earliest moment at which one rule allows an admission, or nil.
 local bound
 do
@@ -87,6 +72,23 @@ local function free(plan, now)
     end
   end
   return at, why, latest
+end
+
+-- bypass_at returns when one goes that no rule holds: now, or, when some rule is full, right after what was granted ahead.
+-- See Bypass in Go.
+local function bypass_at(plan, now)
+  if free(plan, now) <= now then return now end
+  local ahead = granted_ahead(plan.cap, plan.cap_log, now)
+  if plan.algorithm == ROLLING then
+    ahead = math.max(ahead, granted_ahead(plan.state, plan.state_log, now))
+  elseif plan.state_log.max > 0 then
+    local newest = counting().of(plan).gap or 0
+    if newest <= now + HORIZON then ahead = math.max(ahead, newest) end
+  end
+  for _, cap in ipairs(plan.named) do
+    if counts_in(plan, cap) then ahead = math.max(ahead, granted_ahead(cap.key, cap.log, now)) end
+  end
+  return ahead > now and math.min(ahead + 1, now + HORIZON) or now
 end
 
 -- spread_for has a plan's closed intervals end later, by a user's part of the spread; see Plan.For in Go.
