@@ -37,7 +37,9 @@ func TestProgramsFindFaults(t *testing.T) {
 		"what is later is not considered": {
 			old: "moment, category, rule = agenda.later_due, '', 0", replacement: "moment, category, rule = nil, '', 0",
 		},
-		"a pause is not considered": {old: "      at = now + category_settings.paused\n", replacement: ""},
+		"a pause is not considered": {
+			old: "      return now + category_settings.paused\n", replacement: "      return nil\n",
+		},
 		"a refund wakes nobody": {
 			old:         "if refunds and outcome ~= 'q' and agenda.size > 0 then ensure_wakeup(agenda, now) end",
 			replacement: "",
@@ -55,6 +57,15 @@ func TestProgramsFindFaults(t *testing.T) {
 		},
 		"what is due in a night that drops waits": {
 			old: "backlog.at <= now + HORIZON and open(", replacement: "false and open(",
+		},
+		"what is behind the first waits for ever": {
+			old: "local id = oldest(backlog,", replacement: "local id = false and oldest(backlog,",
+		},
+		"what was retried is taken to wait since it came": {
+			old: "return l and tonumber(l) ~= arrival or not_before > arrival + YEAR_2020", replacement: "return false",
+		},
+		"only the first of a priority ends": {
+			old: "if not since[i] then return id end", replacement: "do return nil end",
 		},
 		"a bypass goes before what was granted ahead": {
 			old: "return ahead > now and math.min(ahead + 1, now + HORIZON) or now", replacement: "return now",
@@ -105,7 +116,7 @@ func TestProgramsFindFaults(t *testing.T) {
 			from: cappedSeeds + 45,
 		},
 		"cleared windows leave those of caps": {
-			old: "for i = 2, #names do redis.call('DEL'", replacement: "for i = 2, 0 do redis.call('DEL'",
+			old: "for i = 2, #names do redis.call('UNLINK'", replacement: "for i = 2, 0 do redis.call('DEL'",
 			from: 55,
 		},
 		"nights end for all at once": {old: "  spread_for(plan, user)\n", replacement: ""},
@@ -141,7 +152,7 @@ func TestProgramsFindFaults(t *testing.T) {
 		},
 		"a retry has its old slot": {old: "'r', digits(due), 'R', digits(now), 'q', reply)", replacement: "'q', reply)"},
 		"what is paused goes": {
-			old: "    if category_settings.paused == 0 then\n", replacement: "    if category_settings then\n",
+			old: "if category_settings.paused > 0 then\n", replacement: "if false then\n",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -48,7 +48,7 @@ func (m *model) take(user string, known []string, limit int) taking {
 	}
 	t := taking{}
 	for _, b := range a.backlogs {
-		b.decided, b.granted = false, 0
+		b.decided, b.looked, b.granted = false, false, 0
 		if m.served(b.category, known) {
 			m.resume(b)
 			m.endExpiredFirst(b)
@@ -75,8 +75,16 @@ func (m *model) served(category string, known []string) bool {
 }
 
 // nextToGo returns the backlog whose first goes: by priority and arrival among those that may go now, else the one that
-// may soonest within the horizon.
+// may soonest within the horizon. When a first ends, all are looked at again: what comes first now stands further behind.
 func (m *model) nextToGo(a *modelAgenda, known []string) *modelBacklog {
+	b, again := m.contenderToGo(a, known)
+	for again {
+		b, again = m.contenderToGo(a, known)
+	}
+	return b
+}
+
+func (m *model) contenderToGo(a *modelAgenda, known []string) (due *modelBacklog, again bool) {
 	var contenders []*modelBacklog
 	for _, b := range a.backlogs {
 		if len(b.notes) > 0 && m.served(b.category, known) {
@@ -86,17 +94,18 @@ func (m *model) nextToGo(a *modelAgenda, known []string) *modelBacklog {
 	slices.SortFunc(contenders, func(x, y *modelBacklog) int { return inOrder(x.notes[0], y.notes[0]) })
 	var soonest *modelBacklog
 	for _, b := range contenders {
-		if !m.decideFirst(b) {
-			continue
+		first := b.notes[0]
+		if !m.decideFirst(b) || b.notes[0] != first {
+			return nil, true
 		}
 		if b.at <= m.now {
-			return b
+			return b, false
 		}
 		if b.at <= m.now+modelHorizon && (soonest == nil || b.at < soonest.at) {
 			soonest = b
 		}
 	}
-	return soonest
+	return soonest, false
 }
 
 // decideFirst finds out when the first of a backlog may go; what would wait for longer than it may ends. False when
@@ -105,7 +114,7 @@ func (m *model) decideFirst(b *modelBacklog) bool {
 	settings := m.settings[b.category]
 	for len(b.notes) > 0 {
 		first := b.notes[0]
-		b.decided = true
+		b.decided, b.looked = true, true
 		if notification.Priority(first.priority).AtLeast(settings.BypassFrom) {
 			b.at, b.rule, b.bound = int64(throttle.Bypass(throttle.Micros(m.now), m.limits(first, kept)...)), 0, 0
 			if b.at > m.now {
@@ -116,7 +125,7 @@ func (m *model) decideFirst(b *modelBacklog) bool {
 		drops := settings.Drops && !m.isExempt(first)
 		b.at, b.rule = m.next(first, max(m.now, b.granted), m.isExempt(first) || drops)
 		b.bound = max(m.bound(first, b, m.isExempt(first) || drops), b.blocked)
-		overdue := b.at-max(first.arrival, first.notBefore, first.failedUntil) > micros(settings.MaxDefer)
+		overdue := b.at-first.waitsSince() > micros(settings.MaxDefer)
 		dropped := drops && b.at <= m.now+modelHorizon && !m.isOpen(first, b.at)
 		if !overdue && !dropped {
 			return true
@@ -180,6 +189,9 @@ func (m *model) conclude(a *modelAgenda, t *taking) {
 		}
 	}
 	for category, b := range a.backlogs {
+		if m.paused[category] <= m.now && b.looked {
+			m.endOverdue(b)
+		}
 		switch {
 		case len(b.notes) == 0:
 		case m.paused[category] > m.now:
@@ -198,6 +210,43 @@ func (m *model) conclude(a *modelAgenda, t *taking) {
 	}
 	for _, n := range a.later {
 		consider(n.due)
+	}
+	m.checkWaits(a, t)
+}
+
+// checkWaits is the promise that nobody waits for longer than max_defer, and a sweep: whoever stays goes, or is looked
+// at, before.
+func (m *model) checkWaits(a *modelAgenda, t *taking) {
+	if t.more {
+		return
+	}
+	const sweep = 1_000_000
+	for category, b := range a.backlogs {
+		for _, n := range b.notes {
+			bypasses := notification.Priority(n.priority).AtLeast(m.settings[category].BypassFrom)
+			latest := n.waitsSince() + micros(m.settings[category].MaxDefer) + sweep
+			if m.paused[category] <= m.now && !bypasses && max(m.now, b.blocked) > latest {
+				panic(fault(n.id + " waits for longer than max_defer"))
+			}
+		}
+	}
+}
+
+// endOverdue ends whatever waits in a backlog and can't go within max_defer, since nothing goes before the first does.
+// It looks in each second in which the moment of the first moves.
+func (m *model) endOverdue(b *modelBacklog) {
+	at, most := m.now, micros(m.settings[b.category].MaxDefer)
+	if b.decided {
+		at = max(at, b.at)
+	}
+	const second = 1_000_000
+	if len(b.notes) < 2 || at-m.now < second && at/second == b.blocked/second {
+		return
+	}
+	for _, n := range slices.Clone(b.notes) {
+		if !notification.Priority(n.priority).AtLeast(m.settings[b.category].BypassFrom) && at-n.waitsSince() > most {
+			m.end(n)
+		}
 	}
 }
 

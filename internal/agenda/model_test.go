@@ -64,10 +64,11 @@ type modelBacklog struct {
 	blockedBy int
 	capped    bool
 	// of the take at work: when the first may go, and the number of the rule behind it; decided reports whether they
-	// are known. bound is since when the limits let it go; 0 for a bypass.
+	// are known, looked whether they were of any first. bound is since when the limits let it go; 0 for a bypass.
 	at, bound int64
 	rule      int
 	decided   bool
+	looked    bool
 	// granted is the latest moment that the take at work granted in it.
 	granted int64
 	// since when what is in it may go, as far as the end of a block or of a pause says so; paused while it is.
@@ -109,6 +110,9 @@ func (m *model) agenda(user string) *modelAgenda {
 func (n *note) token() string { return n.id + "#" + strconv.Itoa(n.generation) }
 
 func (n *note) collapseName() string { return n.category + "\n" + n.user + "\n" + n.collapse }
+
+// waitsSince is since when max_defer counts.
+func (n *note) waitsSince() int64 { return max(n.arrival, n.notBefore, n.failedUntil) }
 
 func (n *note) expired(at int64) bool { return n.expires != 0 && n.expires <= at }
 

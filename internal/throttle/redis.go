@@ -152,7 +152,7 @@ func (l *Redis) Clear(ctx context.Context, key Key) error {
 	for algorithm := range algorithms {
 		keys = append(keys, Plan{Algorithm: Algorithm(algorithm)}.StateKey(prefix, key))
 	}
-	if err := l.client.Del(ctx, keys...).Err(); err != nil {
+	if err := l.client.Unlink(ctx, keys...).Err(); err != nil {
 		return fmt.Errorf("clear the windows of %s: %w", key.Category, err)
 	}
 	return nil

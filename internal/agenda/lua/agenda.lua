@@ -44,6 +44,8 @@
 --   r:<user>   zset   what is later: notification → not before (a send_at or a retry)
 -- Per backlog, named category:user (a category holds no colon):
 --   w:<name>   zset   the backlog: notification → place, by priority and arrival
+--   s:<name>   zset   those in the backlog whose place does not tell since when max_defer counts, such as retries → since
+--                     when it does, µs
 --   x:<name>   hash   collapse key → the waiting notification that has it
 --   h:…        string arrival of the newest with a collapse key; its name holds the key's length, the key and the
 --                     backlog
@@ -105,7 +107,8 @@ end
 --   next    the moment at which its first may go, when it is blocked; 0 when something may go, or nobody has looked
 --   rule    the number in the plan of the rule that blocks it; below 0 a closed interval does
 --   capped  1 when that rule is the user's cap, 3 when it is a named cap; 2 when its category is paused: then no rule
---           blocks it, yet nothing goes
+--           blocks it, yet nothing goes; and 4 more while a round that could not look at all backlogs goes on with
+--           the others: nothing of this one could go a moment ago
 --   since   when it was blocked last; while it has never been, how many of the fresh ones are taken to have been deferred,
 --           and counted, before a rebuild
 --   fresh   how many in it have not been deferred: they came while it was not blocked, or they bypass
@@ -135,11 +138,12 @@ local function open_agenda(user)
     else
       local next_, rule, capped, since, fresh, blocks, most =
         string.match(value, '^(%d+) (%-?%d+) (%d) (%d+) (%d+) (%d+) (%d+)$')
-      local name = category .. ':' .. user
+      local name, held = category .. ':' .. user, tonumber(capped) % 4
       agenda.size = agenda.size + 1
       agenda.backlogs[category] = {
         category = category, name = name, key = partition .. 'w:' .. name, next = tonumber(next_),
-        rule = tonumber(rule), capped = capped == '1', paused = capped == '2', named = capped == '3', since = tonumber(since),
+        rule = tonumber(rule), capped = held == 1, paused = held == 2, named = held == 3, since = tonumber(since),
+        seen = tonumber(capped) >= 4,
         fresh = tonumber(fresh), blocks = tonumber(blocks), most = next_ ~= '0' and tonumber(most) or 0,
         ready = next_ == '0' and tonumber(most) or 0,
       }
@@ -183,6 +187,13 @@ local function size_of(backlog)
 end
 
 local function mark_changed(agenda, backlog) agenda.changed[backlog] = true end
+
+-- set_seen notes whether rounds that can't look at all backlogs at once have seen that nothing of this one can go.
+local function set_seen(agenda, backlog, seen)
+  if (backlog.seen or false) == seen then return end
+  backlog.seen = seen
+  mark_changed(agenda, backlog)
+end
 
 -- is_quiet reports whether a closed interval blocks a backlog.
 local function is_quiet(backlog) return backlog.next > 0 and backlog.rule < 0 end
@@ -255,10 +266,20 @@ local function place(priority, arrival)
   return digits((priority - 1) * BAND + arrival)
 end
 
--- add_to_backlog puts a notification into a backlog. One that was `deferred` before is not counted again. It returns
--- the field j of the notification.
-local function add_to_backlog(agenda, backlog, id, at_place, bypasses, deferred)
+-- strays_of is the set of those in a backlog whose place does not tell since when max_defer counts for them.
+local function strays_of(backlog) return partition .. 's:' .. backlog.name end
+
+-- strays reports whether a notification is in that set: one that was to come later, or was retried, keeps the place of
+-- its arrival, or has that of another. `l` is its field l, `not_before` the later of t and n.
+local function strays(arrival, l, not_before)
+  return l and tonumber(l) ~= arrival or not_before > arrival + YEAR_2020
+end
+
+-- add_to_backlog puts a notification into a backlog. One that was `deferred` before is not counted again. `since` is when
+-- max_defer counts from, if its place does not tell. It returns the field j of the notification.
+local function add_to_backlog(agenda, backlog, id, at_place, bypasses, deferred, since)
   redis.call('ZADD', backlog.key, at_place, id)
+  if since then redis.call('ZADD', strays_of(backlog), digits(since), id) end
   if backlog.size then backlog.size = backlog.size + 1 end
   count('waiting', 1)
   local joined = backlog.blocks

@@ -3,8 +3,9 @@
 -- How long a lease is (µs), and how long ended notifications stay known (ms). take.lua sets them.
 local lease, retention
 
--- How many more notifications may be ended, moved or granted for the current wake-up.
-local budget = 0
+-- How many more notifications may be ended, moved or granted for the current wake-up, and how many more rules may be
+-- looked at to decide. A user may have many categories.
+local budget, looks = 0, 0
 
 -- The leases of the grants: end, notification, …
 local leases = {}
@@ -46,7 +47,7 @@ local function read_first(agenda, backlog)
       return true
     end
     local f = redis.call('HMGET', partition .. 'n:' .. id, 'v', 'p', 'g', 'o', 'f', 'e', 'k', 'b', 'd', 'h', 'j', 't', 'r',
-      'n')
+      'n', 'l')
     if f[1] and not (f[6] and tonumber(f[6]) <= now) then
       backlog.first = {
         id = id, place = tonumber(found[2]), arrival = tonumber(f[1]), priority = tonumber(f[2]),
@@ -54,6 +55,7 @@ local function read_first(agenda, backlog)
         expires = f[6], collapse = f[7], payload = f[8],
         deferrals = tonumber(f[9] or 0), history = f[10] or '', joined = f[11],
         not_before = math.max(tonumber(f[12] or 0), tonumber(f[14] or 0)), due = tonumber(f[13] or 0),
+        strays = f[12] or f[14] or f[15],
       }
       return true
     end
@@ -63,6 +65,7 @@ local function read_first(agenda, backlog)
       finish(id, remove_waiting(agenda, id), 'E', 'expires_at', retention)
     else -- its hash is gone
       redis.call('ZREM', backlog.key, id)
+      redis.call('ZREM', strays_of(backlog), id)
       note_removal(agenda, backlog, f[11])
     end
   end
@@ -98,10 +101,13 @@ do
   -- decide_first sets backlog.at, when the first of a backlog may go, and backlog.why, the rule; and backlog.bound, since
   -- when the limits let it go, as they are now and as they were when they blocked it. It ends those that would wait for
   -- too long, and those that are due in quiet hours that end them. What stands behind one that was granted ahead goes no
-  -- sooner than that one. It returns false when it must not end one, or the budget is used up.
-  function decide_first(agenda, backlog, category_settings)
+  -- sooner than that one. It returns false when it must not end one, or a budget is used up.
+  function decide_first(agenda, backlog, request)
+    local category_settings = request.settings[backlog.category]
     while backlog.first do
       local first, plan = backlog.first, backlog.plan
+      if looks <= 0 then return false end
+      looks, backlog.decided = looks - 1 - #plan.rules, request.grants
       plan.priority, plan.channel = first.priority, #plan.named > 0 and channel_of(first.payload)
       if first.priority <= category_settings.bypass then
         backlog.at, backlog.why = bypass_at(plan, now), 0
@@ -128,28 +134,53 @@ do
   end
 end
 
--- is_before orders backlogs by their first, as Redis orders a sorted set.
-local function is_before(a, b)
-  if a.first.place ~= b.first.place then return a.first.place < b.first.place end
-  return a.first.id < b.first.id
-end
+-- is_seen reports whether a round just before has seen that nothing of a backlog can go yet.
+local function is_seen(backlog) return backlog.seen and backlog.next > now + HORIZON end
 
--- next_due returns the backlog whose first goes next: of those that may go now the one with the first place, else the
--- earliest within the horizon. Its second result is true when this can't be told in this round.
-local function next_due(agenda, contenders, request)
-  local soonest
-  for i = #contenders, 1, -1 do
-    if not contenders[i].first then table.remove(contenders, i) end
+local add_contender, next_due
+do
+  -- is_before orders backlogs by their first, as Redis orders a sorted set.
+  local function is_before(a, b)
+    if a.first.place ~= b.first.place then return a.first.place < b.first.place end
+    return a.first.id < b.first.id
   end
-  if #contenders > 1 then table.sort(contenders, is_before) end
-  for _, backlog in ipairs(contenders) do
-    if not decide_first(agenda, backlog, request.settings[backlog.category]) then return nil, true end
-    if backlog.first then
-      if backlog.at <= now then return backlog end
-      if backlog.at <= now + HORIZON and (not soonest or backlog.at < soonest.at) then soonest = backlog end
+
+  -- add_contender puts a backlog among the contenders, which are in the order of their first, unless it is empty.
+  function add_contender(contenders, backlog)
+    if not backlog.first then return end
+    local low, high = 1, #contenders + 1
+    while low < high do
+      local middle = math.floor((low + high) / 2)
+      if is_before(contenders[middle], backlog) then low = middle + 1 else high = middle end
+    end
+    table.insert(contenders, low, backlog)
+  end
+
+  -- may_be_next returns the place among the contenders of the one that goes next, as far as is known: the first that may
+  -- go now, else the one that may go earliest within the horizon. A grant makes others later, never earlier, so what was
+  -- decided before a grant is a bound.
+  local function may_be_next(contenders)
+    local soonest
+    for i, backlog in ipairs(contenders) do
+      if not backlog.at or backlog.at <= now then return i end
+      if backlog.at <= now + HORIZON and (not soonest or backlog.at < contenders[soonest].at) then soonest = i end
+    end
+    return soonest
+  end
+
+  -- next_due takes the backlog whose first goes next from the contenders, and returns it. Its second result is true when
+  -- this can't be told in this round.
+  function next_due(agenda, contenders, request)
+    while true do
+      local i = may_be_next(contenders)
+      local backlog = contenders[i]
+      if not backlog then return nil end
+      if backlog.at and backlog.decided == request.grants then return table.remove(contenders, i) end
+      local first = backlog.first
+      if not decide_first(agenda, backlog, request) then return nil, true end
+      if backlog.first ~= first then add_contender(contenders, table.remove(contenders, i)) end
     end
   end
-  return soonest
 end
 
 local grant
@@ -171,6 +202,7 @@ do
     n.generation = n.generation + 1
     local generation, basis = digits(n.generation), request.settings[backlog.category].basis
     redis.call('ZREM', backlog.key, n.id)
+    if n.strays then redis.call('ZREM', strays_of(backlog), n.id) end
     release_collapse(backlog.category, agenda.user, n.id, n.collapse)
     if n.expires then redis.call('ZREM', partition .. 'y', n.id) end
     charge(backlog.plan, now, at, n.id .. '#' .. generation)
@@ -196,7 +228,64 @@ do
   end
 end
 
-local most_before_expiry, earliest_slot
+local expire_behind
+do
+  -- How many that stray may stand before one whose place tells since when it waits, so that it is found.
+  local MOST_STRAYS = 1000
+
+  -- oldest_stray returns of those that stray, and that limits hold, the one that waits since the earliest moment before
+  -- another, and nil when there is none.
+  local function oldest_stray(backlog, bypass, before)
+    local ids = redis.call('ZRANGEBYSCORE', strays_of(backlog), '-inf', '(' .. digits(before), 'LIMIT', '0', '10')
+    for _, id in ipairs(ids) do
+      if tonumber(redis.call('HGET', partition .. 'n:' .. id, 'p')) > bypass then return id end
+    end
+  end
+
+  -- oldest_of returns the same of those of a priority that do not stray: the first. `among` is how many stray.
+  local function oldest_of(backlog, priority, among, before)
+    local low, high = (priority - 1) * BAND, (priority - 1) * BAND + math.max(0, before - YEAR_2020)
+    local ids = redis.call('ZRANGEBYSCORE', backlog.key, digits(low), '(' .. digits(high), 'LIMIT', '0', digits(among + 1))
+    if among == 0 or #ids == 0 then return ids[1] end
+    local since = redis.call('ZMSCORE', strays_of(backlog), unpack(ids))
+    for i, id in ipairs(ids) do
+      if not since[i] then return id end
+    end
+  end
+
+  -- oldest returns one of a backlog that limits hold, and that waits since before a moment; nil when there is none.
+  local function oldest(backlog, bypass, before)
+    local last = redis.call('ZRANGE', backlog.key, '-1', '-1', 'WITHSCORES')[2]
+    local among = math.min(redis.call('ZCARD', strays_of(backlog)), MOST_STRAYS)
+    local found = among > 0 and oldest_stray(backlog, bypass, before)
+    for priority = bypass + 1, math.floor(tonumber(last or -1) / BAND) + 1 do
+      found = found or oldest_of(backlog, priority, among, before)
+    end
+    return found
+  end
+
+  -- is_time reports whether to look: in each second in which the slot of the first moves, and in each round when that is
+  -- further away.
+  local function is_time(backlog, at)
+    return at - now >= 1000000 or math.floor(at / 1000000) ~= math.floor(backlog.next / 1000000)
+  end
+
+  -- expire_behind ends those behind the first of a backlog that can't go within max_defer, since none of them goes before
+  -- the first does. What is more urgent may go before them for ever. It returns false when it must not end one, or a
+  -- budget is used up.
+  function expire_behind(agenda, backlog, category_settings)
+    local at = math.max(now, backlog.at or 0)
+    if size_of(backlog) < 2 or category_settings.bypass == 9 or not is_time(backlog, at) then return true end
+    while true do
+      local id = oldest(backlog, category_settings.bypass, at - category_settings.max_defer)
+      if not id then return true end
+      if not may_end(agenda) then return false end
+      expire_overdue(agenda, id, digits(at) .. '+', category_settings)
+    end
+  end
+end
+
+local block
 do
   -- holds_all reports whether a rule counts whatever is in a backlog: a cap may count only some channels.
   local function holds_all(plan, rule) return not (rule.named and plan.named[rule.named].channels) end
@@ -213,7 +302,7 @@ do
 
   -- most_before_expiry returns how many of a backlog the rules allow at most before the end of max_defer; 0 for any
   -- number.
-  function most_before_expiry(backlog, max_defer)
+  local function most_before_expiry(backlog, max_defer)
     local plan, left, most = backlog.plan, math.max(0, now + max_defer - backlog.at), nil
     for r, rule in ipairs(plan.rules) do
       if holds_all(plan, rule) then
@@ -226,7 +315,7 @@ do
   end
 
   -- earliest_slot returns the earliest possible slot of the last of a backlog.
-  function earliest_slot(backlog)
+  local function earliest_slot(backlog)
     local plan, slot = backlog.plan, backlog.at
     for r, rule in ipairs(plan.rules) do
       if holds_all(plan, rule) then
@@ -237,20 +326,20 @@ do
     end
     return digits(slot) .. '+'
   end
-end
 
--- block blocks a backlog until its first may go, and expires the last of it that can't go within max_defer. It returns
--- false when it must not end them, or the budget is used up.
-local function block(agenda, backlog, category_settings)
-  local most = most_before_expiry(backlog, category_settings.max_defer)
-  while most > 0 and size_of(backlog) > most do
-    if not may_end(agenda) then return false end
-    local last = redis.call('ZRANGE', backlog.key, '-1', '-1')[1]
-    expire_overdue(agenda, last, earliest_slot(backlog), category_settings)
+  -- block blocks a backlog until its first may go, and expires the last of it that can't go within max_defer. It returns
+  -- false when it must not end them, or the budget is used up.
+  function block(agenda, backlog, category_settings)
+    local most = most_before_expiry(backlog, category_settings.max_defer)
+    while most > 0 and size_of(backlog) > most do
+      if not may_end(agenda) then return false end
+      local last = redis.call('ZRANGE', backlog.key, '-1', '-1')[1]
+      expire_overdue(agenda, last, earliest_slot(backlog), category_settings)
+    end
+    local why, rules = backlog.why, backlog.plan.rules
+    local rule, held = rules[why], rules[why < 0 and -1 - why or why]
+    backlog.named = held ~= nil and held.named ~= nil
+    set_blocked(agenda, backlog, backlog.at, backlog.why, rule ~= nil and rule.kind == KIND_CAP, most)
+    return true
   end
-  local why, rules = backlog.why, backlog.plan.rules
-  local rule, held = rules[why], rules[why < 0 and -1 - why or why]
-  backlog.named = held ~= nil and held.named ~= nil
-  set_blocked(agenda, backlog, backlog.at, backlog.why, rule ~= nil and rule.kind == KIND_CAP, most)
-  return true
 end

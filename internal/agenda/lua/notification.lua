@@ -111,9 +111,10 @@ end
 -- false when the notification is in neither. Its caller has to call cover_rest, unless it looks at all that waits.
 local function remove_waiting(agenda, id)
   local key = partition .. 'n:' .. id
-  local f = redis.call('HMGET', key, 'c', 'k', 'e', 'j', 's', 'w', 'v', 'd')
+  local f = redis.call('HMGET', key, 'c', 'k', 'e', 'j', 's', 'w', 'v', 'd', 'l', 't', 'n')
   local backlog = agenda.backlogs[f[1]]
   if backlog and redis.call('ZREM', backlog.key, id) == 1 then
+    if f[9] or f[10] or f[11] then redis.call('ZREM', strays_of(backlog), id) end
     if was_deferred(backlog, f[4]) and not f[8] then
       redis.call('HSET', key, 'd', '1')
       redis.call('HSET', key, 'h', (redis.call('HGET', key, 'h') or '') .. deferral_of(backlog, tonumber(f[7])))
@@ -135,9 +136,11 @@ end
 -- replaced another has the arrival of the other. It returns the backlog.
 local function return_to_backlog(agenda, id)
   local key = partition .. 'n:' .. id
-  local f = redis.call('HMGET', key, 'p', 'v', 'k', 'e', 'l', 'c', 'd', 'i', 'j')
-  local backlog = backlog_of(agenda, f[6])
-  local joined = add_to_backlog(agenda, backlog, id, place(tonumber(f[1]), tonumber(f[5] or f[2])), f[8], f[7])
+  local f = redis.call('HMGET', key, 'p', 'v', 'k', 'e', 'l', 'c', 'd', 'i', 'j', 't', 'n')
+  local backlog, arrival = backlog_of(agenda, f[6]), tonumber(f[2])
+  local not_before = math.max(tonumber(f[10] or 0), tonumber(f[11] or 0))
+  local since = strays(arrival, f[5], not_before) and math.max(arrival + YEAR_2020, not_before) or nil
+  local joined = add_to_backlog(agenda, backlog, id, place(tonumber(f[1]), tonumber(f[5] or arrival)), f[8], f[7], since)
   if joined ~= tonumber(f[9] or 0) then
     redis.call('HSET', key, 's', 'q', 'j', digits(joined))
   else

@@ -41,18 +41,18 @@ local round, process = ARGV[1], ARGV[2]
 lease, retention = tonumber(ARGV[3]), ARGV[4]
 local capacity, pull = tonumber(ARGV[5]), tonumber(ARGV[6])
 
--- How many notifications this script may end, move or grant. Each wake-up has its share, so that one whose backlog
--- expires does not delay the others.
-local BUDGET = 100
+-- How many notifications this script may end, move or grant, and how many rules it may look at. Each wake-up has its
+-- share, so that one whose backlog expires, or who has many categories, does not delay the others.
+local BUDGET, LOOKS = 100, 1000
 
 local common_of, cursor = {}, 10
 for _ = 1, tonumber(ARGV[9]) do
   common_of[ARGV[cursor]] = tonumber(ARGV[cursor + 1])
   cursor = cursor + 2
 end
-local settings, many = {}, tonumber(ARGV[cursor])
+local settings = {}
 cursor = cursor + 1
-for _ = 1, many do
+for _ = 1, tonumber(ARGV[cursor - 1]) do
   settings[#settings + 1] = {
     max_defer = tonumber(ARGV[cursor + 1]), bypass = tonumber(ARGV[cursor + 2]), exempt = tonumber(ARGV[cursor + 3]),
     paused = tonumber(ARGV[cursor + 4]), drops = ARGV[cursor + 5] == '1', basis = ARGV[cursor + 6],
@@ -124,30 +124,6 @@ local function return_to_queue(agenda, at)
   place_wakeup(agenda, at)
 end
 
--- update_backlogs blocks or unblocks each backlog after the grants. It returns the next moment at which something may
--- go, with category and rule, or nil when nothing waits; and whether something may go now.
-local function update_backlogs(agenda, request, more)
-  local moment, category, rule = agenda.later_due, '', 0
-  for _, backlog in pairs(agenda.backlogs) do
-    local category_settings, at, why = request.settings[backlog.category], nil, nil
-    if size_of(backlog) == 0 then
-      set_ready(agenda, backlog)
-    elseif category_settings.paused > 0 then
-      set_ready(agenda, backlog)
-      set_paused(agenda, backlog, now + category_settings.paused)
-      at = now + category_settings.paused
-    elseif backlog.at and backlog.at > now + HORIZON then
-      if not block(agenda, backlog, category_settings) then more = true end
-      if size_of(backlog) > 0 then at, why = backlog.at, backlog.why end
-    else
-      more = true
-      if backlog.at then set_ready(agenda, backlog) end
-    end
-    if at and (not moment or at < moment) then moment, category, rule = at, why and backlog.category or '', why or 0 end
-  end
-  return moment, category, rule, more
-end
-
 -- categories_of returns the categories whose settings the next request needs: those of the backlogs, and that of the
 -- first of what is later, which will be in its backlog by then.
 local function categories_of(agenda)
@@ -163,32 +139,82 @@ local function categories_of(agenda)
   return names
 end
 
--- grant_all grants what may go now, up to a limit. It returns true when more may go, or when that can't be told in this
--- round.
-local function grant_all(agenda, request, limit)
-  local contenders = {}
-  for category, backlog in pairs(agenda.backlogs) do
-    local category_settings = request.settings[category]
-    if category_settings.paused == 0 then
-      set_resumed(agenda, backlog)
-      backlog.plan = backlog.plan or plan_for(agenda, backlog, category_settings)
-      if not read_first(agenda, backlog) then return true end
-      if backlog.first then contenders[#contenders + 1] = backlog end
-    end
-  end
-  while #contenders > 0 do
-    local backlog, exhausted = next_due(agenda, contenders, request)
-    if exhausted then return true end
-    if not backlog then return false end
-    if request.grants >= limit or budget <= 0 then return true end
-    grant(agenda, backlog, request)
-    if not read_first(agenda, backlog) then return true end
-  end
-  return false
-end
-
 local serve
 do
+  -- is_sure makes sure of when the first of a backlog may go: what was granted since that was decided may count for it, too.
+  -- It returns false when the budget is used up.
+  local function is_sure(agenda, backlog, request)
+    local plan = backlog.plan
+    if backlog.decided == request.grants or plan.cap_log.max == 0 and #plan.named == 0 then return true end
+    return decide_first(agenda, backlog, request)
+  end
+
+  -- update blocks or unblocks a backlog after the grants. It returns the moment from which something of it may go, and by
+  -- which rule; nil when it is empty, or something may go now, or that can't be told, which the third result says.
+  local function update(agenda, backlog, request)
+    local category_settings = request.settings[backlog.category]
+    if backlog.size ~= 0 and category_settings.paused > 0 then
+      set_ready(agenda, backlog)
+      set_paused(agenda, backlog, now + category_settings.paused)
+      return now + category_settings.paused
+    end
+    if backlog.size ~= 0 and not backlog.decided then return nil, nil, true end
+    if backlog.at and backlog.at > now + HORIZON and not is_sure(agenda, backlog, request) then return nil, nil, true end
+    local sure = expire_behind(agenda, backlog, category_settings)
+    if size_of(backlog) == 0 then return set_ready(agenda, backlog) end
+    if not backlog.at or backlog.at <= now + HORIZON then
+      if backlog.at then set_ready(agenda, backlog) end
+      return nil, nil, true
+    end
+    sure = block(agenda, backlog, category_settings) and sure
+    if size_of(backlog) > 0 then return backlog.at, backlog.why, not sure end
+    return nil, nil, not sure
+  end
+
+  -- update_backlogs blocks or unblocks each backlog after the grants. It returns the next moment at which something may
+  -- go, with category and rule, or nil when nothing waits; and whether something may go now. When it could not decide
+  -- about all in this round, it marks those of which nothing can go: the next round begins with the others.
+  local function update_backlogs(agenda, request, more)
+    local moment, category, rule = agenda.later_due, '', 0
+    for _, backlog in pairs(agenda.backlogs) do
+      local at, why, may_go = backlog.next, backlog.rule, false
+      if not is_seen(backlog) then at, why, may_go = update(agenda, backlog, request) end
+      more = more or may_go
+      if at and (not moment or at < moment) then moment, category, rule = at, why and backlog.category or '', why or 0 end
+    end
+    for _, backlog in pairs(agenda.backlogs) do
+      local seen = is_seen(backlog) or looks <= 0 and backlog.decided ~= nil and backlog.next > now + HORIZON
+      set_seen(agenda, backlog, more and seen)
+    end
+    return moment, category, rule, more
+  end
+
+  -- grant_all grants what may go now, up to a limit. It returns true when more may go, or when that can't be told in this
+  -- round.
+  local function grant_all(agenda, request, limit)
+    local contenders = {}
+    for category, backlog in pairs(agenda.backlogs) do
+      local category_settings = request.settings[category]
+      if category_settings.paused > 0 then
+        set_seen(agenda, backlog, false)
+      elseif not is_seen(backlog) then
+        set_resumed(agenda, backlog)
+        backlog.plan = backlog.plan or plan_for(agenda, backlog, category_settings)
+        if not read_first(agenda, backlog) then return true end
+        add_contender(contenders, backlog)
+      end
+    end
+    while true do
+      local backlog, exhausted = next_due(agenda, contenders, request)
+      if exhausted then return true end
+      if not backlog then return false end
+      if request.grants >= limit or budget <= 0 then return true end
+      grant(agenda, backlog, request)
+      if not read_first(agenda, backlog) then return true end
+      add_contender(contenders, backlog)
+    end
+  end
+
   -- lacks_settings reports whether something waits in a category whose settings were not sent, because it came after
   -- the wake-up was pulled. It may be what goes first, so nothing is granted until its settings are known.
   local function lacks_settings(agenda, request)
@@ -241,15 +267,16 @@ do
   end
 end
 
-local left = BUDGET
+local left, looks_left = BUDGET, LOOKS
 
--- serve_share serves one of several wake-ups, with its share of the capacity and of the budget.
+-- serve_share serves one of several wake-ups, with its share of the capacity and of the budgets.
 local function serve_share(request, several)
   local limit, share = math.floor(capacity / several), math.max(1, math.floor(left / several))
+  local looks_share = math.max(1, math.floor(looks_left / several))
   if capacity > 0 and limit == 0 then limit = 1 end
-  budget = share
+  budget, looks = share, looks_share
   serve(request, limit)
-  capacity, left = capacity - request.grants, left - (share - budget)
+  capacity, left, looks_left = capacity - request.grants, left - (share - budget), looks_left - (looks_share - looks)
 end
 
 local function release(wakeup)
@@ -257,115 +284,121 @@ local function release(wakeup)
   if agenda.generation == wakeup.generation then return_to_queue(agenda, now) end
 end
 
--- next_generation returns the generation of the wake-ups that are pulled now. The first generation is the time, so none
--- is used twice, even after the partition has lost its state.
-local function next_generation()
-  local generation = redis.call('INCR', partition .. 'generation')
-  if generation == 1 then
-    generation = now
-    redis.call('SET', partition .. 'generation', digits(now))
+local pull_wakeups
+do
+  -- next_generation returns the generation of the wake-ups that are pulled now. The first generation is the time, so none
+  -- is used twice, even after the partition has lost its state.
+  local function next_generation()
+    local generation = redis.call('INCR', partition .. 'generation')
+    if generation == 1 then
+      generation = now
+      redis.call('SET', partition .. 'generation', digits(now))
+    end
+    return digits(generation)
   end
-  return digits(generation)
+
+  -- may_grant_at_once reports whether the request brought the settings of everything that waits for a user, if the user
+  -- has no others: the worker knows, and gives back what was granted to one who has.
+  local function may_grant_at_once(agenda)
+    if capacity == 0 or agenda.personal or agenda.has_later or next(common) == nil then return false end
+    for category in pairs(agenda.backlogs) do
+      if not common[category] then return false end
+    end
+    return true
+  end
+
+  -- serve_new serves a wake-up that was pulled, if its settings are known; otherwise the worker has to request it. It
+  -- returns false when nothing waits for the user: then the wake-up is finished.
+  local function serve_new(agenda, generation, several)
+    -- asynq's recovery brings a wake-up back while a process that stands still holds it. That hold ends here: this round may
+    -- end without writing another one.
+    if agenda.generation then redis.call('HDEL', agenda.key, '') end
+    agenda.new, agenda.generation = true, nil
+    if agenda.size == 0 and not earliest_later(agenda) then
+      finish_wakeup(agenda)
+      return false
+    end
+    put(agenda.user)
+    put(generation)
+    has_given = true
+    if may_grant_at_once(agenda) then
+      agenda.generation, agenda.common = generation, true
+      put(1)
+      note_in_round('\nt ' .. generation .. '\t')
+      serve_share({ user = agenda.user, generation = generation, settings = common, grants = 0 }, several)
+      note_in_round('\t' .. agenda.user)
+    else
+      hold_wakeup(agenda, generation, now)
+      put(0)
+      put_list(categories_of(agenda))
+      note_in_round('\np ' .. generation .. '\t\t' .. agenda.user)
+    end
+    return true
+  end
+
+  -- pull_wakeups pulls new wake-ups off the queue, and adds them and foreign tasks to the reply. It returns how many
+  -- wake-ups it pulled.
+  function pull_wakeups()
+    local found, foreign, place, new = pull > 0 and pop_pending(pull) or {}, {}, reserve(), 0
+    if #found > 0 then
+      local generation = next_generation()
+      redis.call('HSET', partition .. 'holders', process, digits(now))
+      for i, task in ipairs(found) do
+        if not is_wakeup(task.message) then
+          foreign[#foreign + 1] = task
+          starting[#starting + 1] = task.id
+        elseif serve_new(open_agenda(task.id), generation, #found - i + 1) then
+          new = new + 1
+        end
+      end
+      count('pulls', #found)
+    end
+    reply[place] = new
+    put(#foreign)
+    for _, task in ipairs(foreign) do
+      put(task.id)
+      put(task.message)
+    end
+    return #found - #foreign
+  end
 end
 
--- may_grant_at_once reports whether the request brought the settings of everything that waits for a user, if the user
--- has no others: the worker knows, and gives back what was granted to one who has.
-local function may_grant_at_once(agenda)
-  if capacity == 0 or agenda.personal or agenda.has_later or next(common) == nil then return false end
-  for category in pairs(agenda.backlogs) do
-    if not common[category] then return false end
+local repeat_reply
+do
+  -- put_repeated adds the result of a wake-up of a repeated round: its grants that are still in flight, and whether this
+  -- process still holds it.
+  local function put_repeated(agenda, generation, given)
+    put_grants_in_flight(given)
+    if agenda.generation == generation then
+      put_held(agenda.held_until or 0, '', 0, categories_of(agenda))
+    else
+      put_state(GONE)
+    end
   end
-  return true
-end
 
--- serve_new serves a wake-up that was pulled, if its settings are known; otherwise the worker has to request it. It
--- returns false when nothing waits for the user: then the wake-up is finished.
-local function serve_new(agenda, generation, several)
-  -- asynq's recovery brings a wake-up back while a process that stands still holds it. That hold ends here: this round may
-  -- end without writing another one.
-  if agenda.generation then redis.call('HDEL', agenda.key, '') end
-  agenda.new, agenda.generation = true, nil
-  if agenda.size == 0 and not earliest_later(agenda) then
-    finish_wakeup(agenda)
-    return false
-  end
-  put(agenda.user)
-  put(generation)
-  has_given = true
-  if may_grant_at_once(agenda) then
-    agenda.generation, agenda.common = generation, true
-    put(1)
-    note_in_round('\nt ' .. generation .. '\t')
-    serve_share({ user = agenda.user, generation = generation, settings = common, grants = 0 }, several)
-    note_in_round('\t' .. agenda.user)
-  else
-    hold_wakeup(agenda, generation, now)
-    put(0)
-    put_list(categories_of(agenda))
-    note_in_round('\np ' .. generation .. '\t\t' .. agenda.user)
-  end
-  return true
-end
-
--- pull_wakeups pulls new wake-ups off the queue, and adds them and foreign tasks to the reply. It returns how many
--- wake-ups it pulled.
-local function pull_wakeups()
-  local found, foreign, place, new = pull > 0 and pop_pending(pull) or {}, {}, reserve(), 0
-  if #found > 0 then
-    local generation = next_generation()
-    redis.call('HSET', partition .. 'holders', process, digits(now))
-    for i, task in ipairs(found) do
-      if not is_wakeup(task.message) then
-        foreign[#foreign + 1] = task
-        starting[#starting + 1] = task.id
-      elseif serve_new(open_agenda(task.id), generation, #found - i + 1) then
+  -- repeat_reply replies to a round that was made before, with what is kept of it.
+  function repeat_reply(remembered)
+    local lines = {}
+    for line in string.gmatch(remembered, '[^\n]+') do lines[#lines + 1] = line end
+    for i, request in ipairs(requests) do
+      put_repeated(open_agenda(request.user), request.generation, lines[i + 1] or '')
+    end
+    local place, new = reserve(), 0
+    for i = #requests + 2, #lines do
+      local how, generation, given, user = string.match(lines[i], '^(%a) (%d+)\t([^\t]*)\t(.*)$')
+      local agenda = open_agenda(user)
+      if how == 't' or agenda.generation == generation then
         new = new + 1
+        put(user)
+        put(generation)
+        put(how == 't' and 1 or 0)
+        if how == 't' then put_repeated(agenda, generation, given) else put_list(categories_of(agenda)) end
       end
     end
-    count('pulls', #found)
+    reply[place] = new
+    put(0) -- foreign tasks are left to asynq's recovery
+    return reply
   end
-  reply[place] = new
-  put(#foreign)
-  for _, task in ipairs(foreign) do
-    put(task.id)
-    put(task.message)
-  end
-  return #found - #foreign
-end
-
--- put_repeated adds the result of a wake-up of a repeated round: its grants that are still in flight, and whether this
--- process still holds it.
-local function put_repeated(agenda, generation, given)
-  put_grants_in_flight(given)
-  if agenda.generation == generation then
-    put_held(agenda.held_until or 0, '', 0, categories_of(agenda))
-  else
-    put_state(GONE)
-  end
-end
-
--- repeat_reply replies to a round that was made before, with what is kept of it.
-local function repeat_reply(remembered)
-  local lines = {}
-  for line in string.gmatch(remembered, '[^\n]+') do lines[#lines + 1] = line end
-  for i, request in ipairs(requests) do
-    put_repeated(open_agenda(request.user), request.generation, lines[i + 1] or '')
-  end
-  local place, new = reserve(), 0
-  for i = #requests + 2, #lines do
-    local how, generation, given, user = string.match(lines[i], '^(%a) (%d+)\t([^\t]*)\t(.*)$')
-    local agenda = open_agenda(user)
-    if how == 't' or agenda.generation == generation then
-      new = new + 1
-      put(user)
-      put(generation)
-      put(how == 't' and 1 or 0)
-      if how == 't' then put_repeated(agenda, generation, given) else put_list(categories_of(agenda)) end
-    end
-  end
-  reply[place] = new
-  put(0) -- foreign tasks are left to asynq's recovery
-  return reply
 end
 
 -- reply_nothing replies to a round that is outdated, or made while the partition is paused.

@@ -14,9 +14,9 @@ for i = 3, #ARGV do
   local user = ARGV[i]
   if ARGV[1] ~= '' then
     local name = names[1] .. ':' .. user
-    redis.call('DEL', partition .. 'l:' .. name, partition .. 'f:' .. name, partition .. 'b:' .. name,
+    redis.call('UNLINK', partition .. 'l:' .. name, partition .. 'f:' .. name, partition .. 'b:' .. name,
       partition .. 'u:' .. user)
-    for i = 2, #names do redis.call('DEL', partition .. 'cap:' .. names[i] .. ':' .. user) end
+    for i = 2, #names do redis.call('UNLINK', partition .. 'cap:' .. names[i] .. ':' .. user) end
   end
   local agenda = open_agenda(user)
   if agenda.size > 0 then

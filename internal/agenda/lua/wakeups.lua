@@ -31,9 +31,13 @@ local function remove_wakeup(agenda, state)
 end
 
 -- ensure_wakeup makes sure that the user has a wake-up at or before a moment. It replaces a later one; a process that
--- holds that one then has an old generation, and is granted nothing. The sweeper finds wake-ups that were lost.
+-- holds that one then has an old generation, and is granted nothing. The sweeper finds wake-ups that were lost. What can
+-- go now is looked at again.
 local function ensure_wakeup(agenda, at)
-  if at < now then at = now end
+  if at <= now then
+    at = now
+    for _, backlog in pairs(agenda.backlogs) do set_seen(agenda, backlog, false) end
+  end
   if agenda.wakeup_at == nil then
     agenda.wakeup_at = tonumber(redis.call('ZSCORE', partition .. 'wakeups', agenda.user)) or false
   end
@@ -57,6 +61,7 @@ end
 
 -- save_agenda writes the backlogs of an agenda that have changed, and removes those that are empty.
 local function save_agenda(agenda)
+  local fields = {}
   for backlog in pairs(agenda.changed) do
     -- The last one that was deferred may be gone.
     if backlog.left and backlog.next > 0 and size_of(backlog) <= backlog.fresh then set_ready(agenda, backlog) end
@@ -67,11 +72,14 @@ local function save_agenda(agenda)
         agenda.size = agenda.size - 1
       end
     else
-      redis.call('HSET', agenda.key, backlog.category, string.format('%d %d %d %d %d %d %d', backlog.next, backlog.rule,
-        backlog.paused and 2 or backlog.capped and 1 or backlog.named and 3 or 0, backlog.since, backlog.fresh, backlog.blocks,
-        backlog.next > 0 and backlog.most or backlog.ready))
+      local held = backlog.paused and 2 or backlog.capped and 1 or backlog.named and 3 or 0
+      fields[#fields + 1] = backlog.category
+      fields[#fields + 1] = string.format('%d %d %d %d %d %d %d', backlog.next, backlog.rule,
+        backlog.seen and held + 4 or held, backlog.since, backlog.fresh, backlog.blocks,
+        backlog.next > 0 and backlog.most or backlog.ready)
     end
   end
+  for i = 1, #fields, 1000 do redis.call('HSET', agenda.key, unpack(fields, i, math.min(i + 999, #fields))) end
   agenda.changed = {}
 end
 
