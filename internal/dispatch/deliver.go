@@ -31,6 +31,8 @@ func (d *Dispatcher) run(ctx context.Context, g *Grant) {
 	if !d.claim(ctx, g) {
 		return
 	}
+	release := d.keepLease(ctx, g)
+	defer release()
 	ctx, ended := d.cfg.Trace(ctx, g, g.AskedAt, g.RepliedAt)
 	outcome := d.attempt(ctx, g)
 	ended(outcome)
@@ -156,35 +158,8 @@ func (d *Dispatcher) send(ctx context.Context, g *Grant, deadline *push.Deadline
 	defer cancel()
 	uncut := context.AfterFunc(d.sending, cancel) //nolint:contextcheck // it only says that the shutdown ends
 	defer uncut()
-	release := d.keepLease(ctx, g)
-	defer release()
 	return sender.Send(ctx, push.Message{
 		Notification: g.Notification, Attempt: g.Attempt, AdmittedAt: g.AdmittedAt, Deadline: deadline,
 		Passive: d.cfg.Passive(g.Notification, g.AdmittedAt),
 	})
-}
-
-// keepLease extends the lease of a delivery that takes long, until the function that it returns is called: a lease is
-// shorter than an attempt may take, so that what a dead process had in flight is soon granted again.
-func (d *Dispatcher) keepLease(ctx context.Context, g *Grant) (end func()) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	ended := make(chan struct{})
-	begin := time.AfterFunc(extendEvery, func() {
-		defer close(ended)
-		for ctx.Err() == nil {
-			d.extend(ctx, g)
-			timer := time.NewTimer(extendEvery)
-			select {
-			case <-timer.C:
-			case <-ctx.Done():
-				timer.Stop()
-			}
-		}
-	})
-	return func() {
-		cancel()
-		if !begin.Stop() {
-			<-ended
-		}
-	}
 }

@@ -49,8 +49,8 @@ type Config struct {
 	// ClaimTimeout bounds the claim, and the archiving of a foreign task. Defaults to 10 s.
 	ClaimTimeout time.Duration
 	// SettleTimeout bounds the writing of a result, with its retries. A notification whose result was never written
-	// may be delivered again. After a try that fails, the delivery counts as in flight, and keeps its token. Defaults
-	// to 30 s.
+	// may be delivered again. After a try that fails, the delivery counts as in flight, and keeps its token and its
+	// lease. Defaults to 10 min.
 	SettleTimeout time.Duration
 	// ReleaseTimeout is how long after Stop the dispatcher goes on trying to release wake-ups and to write results.
 	// Defaults to 10 s.
@@ -97,7 +97,7 @@ func (c Config) withDefaults() Config {
 	c.Early = cmp.Or(c.Early, 38*time.Millisecond)
 	c.Stale = cmp.Or(c.Stale, 250*time.Millisecond)
 	c.ClaimTimeout = cmp.Or(c.ClaimTimeout, 10*time.Second)
-	c.SettleTimeout = cmp.Or(c.SettleTimeout, 30*time.Second)
+	c.SettleTimeout = cmp.Or(c.SettleTimeout, 10*time.Minute)
 	c.ReleaseTimeout = cmp.Or(c.ReleaseTimeout, 10*time.Second)
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, 20*time.Second)
 	if c.Settings == nil {

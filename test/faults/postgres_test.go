@@ -22,6 +22,12 @@ var waitsForStore = []rewrite{{
 	says: "storeTimeout = 3 * time.Second", instead: "storeTimeout = 60 * time.Second",
 }}
 
+// givesUpResults are processes that give up a result that they can't write for half a minute.
+var givesUpResults = []rewrite{{
+	file: "internal/dispatch/dispatch.go",
+	says: "cmp.Or(c.SettleTimeout, 10*time.Minute)", instead: "cmp.Or(c.SettleTimeout, 30*time.Second)",
+}}
+
 // losesEnqueued is a store that loses a third of what it has accepted, and at least one, on the way to Redis, as a
 // process does that is killed.
 var losesEnqueued = []rewrite{{
@@ -43,9 +49,17 @@ func postgresScenarios() []*scenario {
 		},
 		{
 			name: "PostgresFrozen", fault: "Postgres frozen for 20 s", holds: "accepting returns 503",
-			doubled: inFlight,
 			without: protection{name: "time-out of accepting", mutations: "patient-accept", rewrites: waitsForStore},
 			slow:    half, inject: freezePostgres,
+		},
+		{
+			name: "ResultsWhilePostgresIsAway", fault: "Postgres: killed, started again after 45 s", slow: half,
+			without: protection{name: "results are kept for ten minutes", rewrites: givesUpResults},
+			inject: func(d *deployment) {
+				d.postgres.Kill()
+				d.last(45 * time.Second)
+				d.postgres.Restart()
+			},
 		},
 		{
 			name: "PostgresConnectionsCut", soak: true,
@@ -122,7 +136,6 @@ func postgresScenarios() []*scenario {
 
 // freezePostgres freezes it and asks the API meanwhile.
 func freezePostgres(d *deployment) {
-	d.inFlight = d.sending() + 16
 	d.postgres.Freeze()
 	thaw := time.After(20 * time.Second)
 	slowest, refused := time.Duration(0), 0
