@@ -51,7 +51,6 @@ func (m *model) take(user string, known []string, limit int) taking {
 		b.decided, b.looked, b.granted = false, false, 0
 		if m.served(b.category, known) {
 			m.resume(b)
-			m.endExpiredFirst(b)
 		}
 	}
 	for {
@@ -64,7 +63,7 @@ func (m *model) take(user string, known []string, limit int) taking {
 			break
 		}
 		t.grants = append(t.grants, m.grant(b))
-		m.endExpiredFirst(b)
+		b.decided = false
 	}
 	m.conclude(a, &t)
 	return t
@@ -112,7 +111,7 @@ func (m *model) contenderToGo(a *modelAgenda, known []string) (due *modelBacklog
 // nothing is left.
 func (m *model) decideFirst(b *modelBacklog) bool {
 	settings := m.settings[b.category]
-	for len(b.notes) > 0 {
+	for m.endExpiredFirst(b); len(b.notes) > 0; m.endExpiredFirst(b) {
 		first := b.notes[0]
 		b.decided, b.looked = true, true
 		if notification.Priority(first.priority).AtLeast(settings.BypassFrom) {
@@ -131,9 +130,7 @@ func (m *model) decideFirst(b *modelBacklog) bool {
 			return true
 		}
 		m.end(first)
-		m.endExpiredFirst(b)
 	}
-	b.decided = false
 	return false
 }
 

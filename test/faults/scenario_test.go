@@ -110,7 +110,7 @@ func allScenarios() []*scenario {
 	return slices.Concat(
 		redisScenarios(), failoverScenarios(), postgresScenarios(), diskScenarios(), networkScenarios(),
 		providerScenarios(), dnsScenarios(),
-		processScenarios(), clockScenarios(), upgradeScenarios(),
+		processScenarios(), clockScenarios(), upgradeScenarios(), wideScenarios(),
 	)
 }
 

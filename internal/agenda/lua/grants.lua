@@ -33,42 +33,41 @@ do
   end
 end
 
--- read_first reads the first of a backlog into backlog.first (nil: the backlog is empty), and ends those before it that
--- have expired. It returns false when the budget is used up.
+-- find_first finds the first of a backlog, backlog.first; nil when the backlog is empty. When it may go is not known yet.
+local function find_first(backlog)
+  backlog.first, backlog.at = nil, nil
+  if backlog.size == 0 then return end
+  local found = redis.call('ZRANGE', backlog.key, '0', '1', 'WITHSCORES')
+  if #found <= 2 then backlog.size = #found / 2 end
+  if found[1] then backlog.first = { id = found[1], place = tonumber(found[2]) } end
+end
+
+-- read_first reads the first of a backlog. If that has expired, it ends it and finds the next. It returns false when the
+-- budget is used up.
 local function read_first(agenda, backlog)
-  while true do
-    backlog.first, backlog.at = nil, nil
-    if backlog.size == 0 then return true end
-    local found = redis.call('ZRANGE', backlog.key, '0', '1', 'WITHSCORES')
-    local id = found[1]
-    if #found == 2 then backlog.size = 1 end
-    if not id then
-      backlog.size = 0
-      return true
-    end
-    local f = redis.call('HMGET', partition .. 'n:' .. id, 'v', 'p', 'g', 'o', 'f', 'e', 'k', 'b', 'd', 'h', 'j', 't', 'r',
-      'n', 'l')
-    if f[1] and not (f[6] and tonumber(f[6]) <= now) then
-      backlog.first = {
-        id = id, place = tonumber(found[2]), arrival = tonumber(f[1]), priority = tonumber(f[2]),
-        generation = tonumber(f[3] or 0), returned = tonumber(f[4] or 0), failures = tonumber(f[5] or 0),
-        expires = f[6], collapse = f[7], payload = f[8],
-        deferrals = tonumber(f[9] or 0), history = f[10] or '', joined = f[11],
-        not_before = math.max(tonumber(f[12] or 0), tonumber(f[14] or 0)), due = tonumber(f[13] or 0),
-        strays = f[12] or f[14] or f[15],
-      }
-      return true
-    end
-    if budget <= 0 then return false end
-    budget = budget - 1
-    if f[1] then
-      finish(id, remove_waiting(agenda, id), 'E', 'expires_at', retention)
-    else -- its hash is gone
-      redis.call('ZREM', backlog.key, id)
-      redis.call('ZREM', strays_of(backlog), id)
-      note_removal(agenda, backlog, f[11])
-    end
+  local first = backlog.first
+  local id = first.id
+  local f = redis.call('HMGET', partition .. 'n:' .. id, 'v', 'p', 'g', 'o', 'f', 'e', 'k', 'b', 'd', 'h', 'j', 't', 'r',
+    'n', 'l')
+  if f[1] and not (f[6] and tonumber(f[6]) <= now) then
+    first.arrival, first.priority, first.generation = tonumber(f[1]), tonumber(f[2]), tonumber(f[3] or 0)
+    first.returned, first.failures, first.expires = tonumber(f[4] or 0), tonumber(f[5] or 0), f[6]
+    first.collapse, first.payload, first.deferrals = f[7], f[8], tonumber(f[9] or 0)
+    first.history, first.joined, first.due = f[10] or '', f[11], tonumber(f[13] or 0)
+    first.not_before, first.strays = math.max(tonumber(f[12] or 0), tonumber(f[14] or 0)), f[12] or f[14] or f[15]
+    return true
   end
+  if budget <= 0 then return false end
+  budget = budget - 1
+  if f[1] then
+    finish(id, remove_waiting(agenda, id), 'E', 'expires_at', retention)
+  else -- its hash is gone
+    redis.call('ZREM', backlog.key, id)
+    redis.call('ZREM', strays_of(backlog), id)
+    note_removal(agenda, backlog, f[11])
+  end
+  find_first(backlog)
+  return true
 end
 
 -- may_end reports whether what settings forbid may be ended in this round. One with the common settings does not know
@@ -98,37 +97,48 @@ do
     return drops and backlog.at <= now + HORIZON and open(backlog.plan, backlog.at) > backlog.at
   end
 
-  -- decide_first sets backlog.at, when the first of a backlog may go, and backlog.why, the rule; and backlog.bound, since
-  -- when the limits let it go, as they are now and as they were when they blocked it. It ends those that would wait for
-  -- too long, and those that are due in quiet hours that end them. What stands behind one that was granted ahead goes no
-  -- sooner than that one. It returns false when it must not end one, or a budget is used up.
+  -- decide sets backlog.at, when the first of a backlog may go, and backlog.why, the rule; and backlog.bound, since when
+  -- the limits let it go, as they are now and as they were when they blocked it. What stands behind one that was granted
+  -- ahead goes no sooner than that one. It returns what the first ends of: it would wait for too long, or is due in quiet
+  -- hours that end it.
+  local function decide(backlog, category_settings)
+    local first, plan = backlog.first, backlog.plan
+    plan.priority, plan.channel = first.priority, #plan.named > 0 and channel_of(first.payload)
+    if first.priority <= category_settings.bypass then
+      backlog.at, backlog.why = bypass_at(plan, now), 0
+      backlog.bound = backlog.at > now and backlog.at or 0
+      return nil
+    end
+    local exempt, bound = first.priority <= category_settings.exempt, nil
+    local drops = category_settings.drops and not exempt
+    plan.expires = tonumber(first.expires)
+    backlog.at, backlog.why, bound = decide_now(plan, math.max(now, backlog.granted or 0), exempt or drops)
+    backlog.bound = math.max(bound, backlog.next)
+    local since = math.max(first.arrival + YEAR_2020, first.not_before)
+    if backlog.at - since > category_settings.max_defer then return 'max_defer' end
+    return is_dropped(backlog, drops) and 'quiet_hours' or nil
+  end
+
+  -- decide_first decides about the first of a backlog, and about the next as long as it ends. It returns false when it must
+  -- not end one, or a budget is used up.
   function decide_first(agenda, backlog, request)
     local category_settings = request.settings[backlog.category]
     while backlog.first do
-      local first, plan = backlog.first, backlog.plan
+      local first = backlog.first
       if looks <= 0 then return false end
-      looks, backlog.decided = looks - 1 - #plan.rules, request.grants
-      plan.priority, plan.channel = first.priority, #plan.named > 0 and channel_of(first.payload)
-      if first.priority <= category_settings.bypass then
-        backlog.at, backlog.why = bypass_at(plan, now), 0
-        backlog.bound = backlog.at > now and backlog.at or 0
-        return true
+      looks, backlog.decided = looks - 1 - #backlog.plan.rules, request.grants
+      if not first.arrival and not read_first(agenda, backlog) then return false end
+      if backlog.first == first then
+        local ends = decide(backlog, category_settings)
+        if not ends then return true end
+        if not may_end(agenda) then return false end
+        if ends == 'max_defer' then
+          expire_overdue(agenda, first.id, digits(backlog.at), category_settings)
+        else
+          drop(agenda, backlog)
+        end
+        find_first(backlog)
       end
-      local exempt, bound = first.priority <= category_settings.exempt, nil
-      local drops = category_settings.drops and not exempt
-      backlog.plan.expires = tonumber(first.expires)
-      backlog.at, backlog.why, bound = decide_now(plan, math.max(now, backlog.granted or 0), exempt or drops)
-      backlog.bound = math.max(bound, backlog.next)
-      local since = math.max(first.arrival + YEAR_2020, first.not_before)
-      local overdue = backlog.at - since > category_settings.max_defer
-      if not overdue and not is_dropped(backlog, drops) then return true end
-      if not may_end(agenda) then return false end
-      if overdue then
-        expire_overdue(agenda, first.id, digits(backlog.at), category_settings)
-      else
-        drop(agenda, backlog)
-      end
-      if not read_first(agenda, backlog) then return false end
     end
     return true
   end
@@ -145,9 +155,10 @@ do
     return a.first.id < b.first.id
   end
 
-  -- add_contender puts a backlog among the contenders, which are in the order of their first, unless it is empty.
+  -- add_contender puts a backlog among the contenders, unless it is empty, or its first can't go in this round. They are
+  -- in the order of their first.
   function add_contender(contenders, backlog)
-    if not backlog.first then return end
+    if not backlog.first or backlog.at and backlog.at > now + HORIZON then return end
     local low, high = 1, #contenders + 1
     while low < high do
       local middle = math.floor((low + high) / 2)
@@ -157,13 +168,13 @@ do
   end
 
   -- may_be_next returns the place among the contenders of the one that goes next, as far as is known: the first that may
-  -- go now, else the one that may go earliest within the horizon. A grant makes others later, never earlier, so what was
-  -- decided before a grant is a bound.
+  -- go now, else the one that may go earliest. A grant makes others later, never earlier, so what was decided before a
+  -- grant is a bound.
   local function may_be_next(contenders)
     local soonest
     for i, backlog in ipairs(contenders) do
       if not backlog.at or backlog.at <= now then return i end
-      if backlog.at <= now + HORIZON and (not soonest or backlog.at < contenders[soonest].at) then soonest = i end
+      if not soonest or backlog.at < contenders[soonest].at then soonest = i end
     end
     return soonest
   end
@@ -178,7 +189,9 @@ do
       if backlog.at and backlog.decided == request.grants then return table.remove(contenders, i) end
       local first = backlog.first
       if not decide_first(agenda, backlog, request) then return nil, true end
-      if backlog.first ~= first then add_contender(contenders, table.remove(contenders, i)) end
+      if backlog.first ~= first or backlog.at > now + HORIZON then
+        add_contender(contenders, table.remove(contenders, i))
+      end
     end
   end
 end

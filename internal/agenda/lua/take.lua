@@ -200,7 +200,7 @@ do
       elseif not is_seen(backlog) then
         set_resumed(agenda, backlog)
         backlog.plan = backlog.plan or plan_for(agenda, backlog, category_settings)
-        if not read_first(agenda, backlog) then return true end
+        find_first(backlog)
         add_contender(contenders, backlog)
       end
     end
@@ -210,7 +210,7 @@ do
       if not backlog then return false end
       if request.grants >= limit or budget <= 0 then return true end
       grant(agenda, backlog, request)
-      if not read_first(agenda, backlog) then return true end
+      find_first(backlog)
       add_contender(contenders, backlog)
     end
   end
