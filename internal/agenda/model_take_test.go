@@ -74,7 +74,8 @@ func (m *model) served(category string, known []string) bool {
 }
 
 // nextToGo returns the backlog whose first goes: by priority and arrival among those that may go now, else the one that
-// may soonest within the horizon. When a first ends, all are looked at again: what comes first now stands further behind.
+// may soonest within the horizon. When a first ends, all are looked at again: what comes first now stands further
+// behind.
 func (m *model) nextToGo(a *modelAgenda, known []string) *modelBacklog {
 	b, again := m.contenderToGo(a, known)
 	for again {

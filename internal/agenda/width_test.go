@@ -60,10 +60,12 @@ func playWide(t *testing.T, seed uint64, change func(string) string) (granted []
 	for n := range categories {
 		var rules []throttle.Rule
 		for range 1 + r.IntN(8) {
-			rules = append(rules, throttle.Rule{Max: 1 + r.IntN(2), Per: time.Duration(1+r.IntN(90_000)) * time.Millisecond})
+			per := time.Duration(1+r.IntN(90_000)) * time.Millisecond
+			rules = append(rules, throttle.Rule{Max: 1 + r.IntN(2), Per: per})
 		}
 		category := fmt.Sprint("c", n)
-		w.settings[category] = agenda.Settings{MaxDefer: 24 * time.Hour, Plan: throttle.Plan{Rules: append(rules, caps...)}}
+		plan := throttle.Plan{Rules: append(rules, caps...)}
+		w.settings[category] = agenda.Settings{MaxDefer: 24 * time.Hour, Plan: plan}
 		for i := range 1 + r.IntN(3) {
 			entries = append(entries, agenda.Entry{
 				ID: fmt.Sprint(category, ".", i), UserID: "ada", Category: category,
@@ -89,7 +91,8 @@ func playWide(t *testing.T, seed uint64, change func(string) string) (granted []
 			}
 		}
 		for len(w.grants) > 0 {
-			granted = append(granted, fmt.Sprint(w.grants[0].Notification.ID, " at ", w.grants[0].AdmittedAt.UnixMicro()))
+			g := w.grants[0]
+			granted = append(granted, fmt.Sprint(g.Notification.ID, " at ", g.AdmittedAt.UnixMicro()))
 			w.settle(delivered)
 		}
 	}

@@ -16,7 +16,8 @@ const (
 )
 
 // settle writes the result, also after the context has ended. It retries until Config.SettleTimeout: a notification
-// that was sent and not settled is sent again. After a try that fails, it takes the token back. Its caller keeps the lease.
+// that was sent and not settled is sent again. After a try that fails, it takes the token back. Its caller keeps the
+// lease.
 func (d *Dispatcher) settle(ctx context.Context, g *Grant, o Outcome, held *token) (Settlement, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.cfg.SettleTimeout)
 	defer cancel()
@@ -39,8 +40,8 @@ func (d *Dispatcher) settle(ctx context.Context, g *Grant, o Outcome, held *toke
 	}
 }
 
-// keepLease extends the lease of a delivery that takes long, or whose result can't be written, until the function that it
-// returns is called: a lease is short, so that what a dead process had in flight is soon granted again.
+// keepLease extends the lease of a delivery that takes long, or whose result can't be written, until the function that
+// it returns is called: a lease is short, so that what a dead process had in flight is soon granted again.
 func (d *Dispatcher) keepLease(ctx context.Context, g *Grant) (end func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan struct{})

@@ -38,8 +38,8 @@ func Next(now Micros, closed Closed, logs ...Log) (at Micros, by Cause) {
 	return open, Cause{Rule: rule, Closed: open > at}
 }
 
-// Bypass is when one goes that no rule holds: now. Only when some rule is full it waits for what was granted ahead, which
-// was judged without it, and goes right after that.
+// Bypass is when one goes that no rule holds: now. Only when some rule is full it waits for what was granted ahead,
+// which was judged without it, and goes right after that.
 func Bypass(now Micros, logs ...Log) Micros {
 	if at, _ := Bound(now, logs...); at <= now {
 		return now
