@@ -150,6 +150,12 @@ func TestProgramsFindFaults(t *testing.T) {
 		"a slot follows the limits only": {
 			old: "if backlog.next == 0 then slot = math.max(slot, backlog.ready) end", replacement: "",
 		},
+		"what was refused keeps its place": {
+			old: "counts_as == '3' or counts_as == '4'", replacement: "counts_as == '3'",
+		},
+		"a refusal is no failure": {
+			old: "counts_as == '1' or counts_as == '4'", replacement: "counts_as == '1'",
+		},
 		"a retry has its old slot": {old: "'r', digits(due), 'R', digits(now), 'q', reply)", replacement: "'q', reply)"},
 		"what is paused goes": {
 			old: "if category_settings.paused > 0 then\n", replacement: "if false then\n",

@@ -250,7 +250,7 @@ func (p *program) write(pr *process, s settlement) string {
 
 func (p *program) outcome() dispatch.Outcome {
 	wait := time.Duration(1+p.rand.Int64N(4_000_000)) * time.Microsecond
-	switch p.rand.IntN(14) {
+	switch p.rand.IntN(16) {
 	case 0:
 		return dispatch.Outcome{Disposition: dispatch.Failed, Reason: "permanent"}
 	case 1:
@@ -273,6 +273,13 @@ func (p *program) outcome() dispatch.Outcome {
 				dispatch.Expired, dispatch.Cancelled, dispatch.Replaced, dispatch.Forgotten,
 			}[p.rand.IntN(4)],
 			Reason: "elsewhere", Refund: true,
+		}
+	case 10:
+		return dispatch.Outcome{Disposition: dispatch.Failed, Reason: "gone", Refund: true}
+	case 11:
+		return dispatch.Outcome{
+			Disposition: dispatch.Retry, Reason: "refused", Failure: true, Behind: true, Refund: true,
+			RetryAfter: wait,
 		}
 	}
 	return dispatch.Outcome{Disposition: dispatch.Delivered, Reason: "delivered"}

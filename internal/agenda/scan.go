@@ -21,6 +21,8 @@ type Known struct {
 	AcceptedAt           time.Time
 	// AdmittedAt is the moment of its last admission; 0 if it was never admitted.
 	AdmittedAt throttle.Micros
+	// Refunded is true when it has ended, and its last admission counts no more: it reached nobody.
+	Refunded bool
 	// Basis is that of its last admission.
 	Basis notification.Basis
 	// SendAt and ExpiresAt are zero when they are not set.
@@ -34,7 +36,7 @@ const (
 	knownBatch = 500
 	knownPause = 20 * time.Millisecond
 	// knownFields is how many fields are read of each.
-	knownFields = 10
+	knownFields = 11
 )
 
 // EachKnown calls do for every notification that the partitions know, slowly. One that changes meanwhile may come
@@ -75,7 +77,7 @@ func readKnown(ctx context.Context, node redis.UniversalClient, keys []string, d
 	pipe := node.Pipeline()
 	read := make([]*redis.SliceCmd, len(keys))
 	for i, key := range keys {
-		read[i] = pipe.HMGet(ctx, key, "u", "c", "p", "v", "s", "m", "t", "e", "b", "P")
+		read[i] = pipe.HMGet(ctx, key, "u", "c", "p", "v", "s", "m", "t", "e", "b", "P", "M")
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return fmt.Errorf("read %d notifications: %w", len(keys), err)
@@ -107,6 +109,6 @@ func knownOf(id string, fields []any) Known {
 		ID: id, UserID: text(0), Category: text(1), Priority: int(number(2)),
 		AcceptedAt: time.UnixMicro(number(3) + arrivalEpoch), Status: statuses[text(4)],
 		AdmittedAt: throttle.Micros(number(5)), SendAt: moment(6), ExpiresAt: moment(7), Payload: text(8),
-		Basis: notification.ParseBasis(text(9)),
+		Basis: notification.ParseBasis(text(9)), Refunded: text(10) != "",
 	}
 }

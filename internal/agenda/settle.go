@@ -97,6 +97,8 @@ func (s *Agendas) endAll(ctx context.Context, partition int, deliveries []endReq
 // countOf says, in the form that the script reads, what an outcome counts as.
 func countOf(o dispatch.Outcome) string {
 	switch {
+	case o.Failure && o.Behind:
+		return "4"
 	case o.Failure:
 		return "1"
 	case o.Untried:

@@ -48,7 +48,7 @@ func (a *App) openGates() error {
 		cfg := gate.Config{
 			Channel: name, Host: descriptor.Host, InFlight: max(1, a.cfg.Concurrency*3/4),
 			Budget: settings.RulesOf(limits), PerTarget: descriptor.PerTarget, BudgetKey: descriptor.BudgetKey(),
-			Log: a.log,
+			MinGap: a.deployment.Rules.MinGap, Log: a.log,
 			Limiter: throttle.NewRedis(a.deployment.Redis.Pipe, func(string) string {
 				return "pacer:{provider-" + string(name) + "}:"
 			}),

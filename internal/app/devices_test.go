@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -89,6 +90,46 @@ func TestNotificationsGoToAllDevices(t *testing.T) {
 			d.bulk([]item{{"user_id": "ada", "title": "third"}})
 			phone.await(t, 4)
 		})
+	}
+}
+
+// Of two devices one takes everything, and one responds to nothing but so. What surely reached nobody uses up nothing
+// of the user's limit: each notification counts once in the end, and the good device gets as many as the limit allows.
+// What may have reached the other counts.
+func TestWhatReachedNobodyUsesUpNoLimit(t *testing.T) {
+	t.Parallel()
+	const policy = "version: 1\nretry: {max_attempts: 3, min_backoff: 10ms, max_backoff: 20ms}\n" +
+		"categories: {default: {limits: [{max: 3, per: 1h}]}}\n"
+	for status, counts := range map[int]bool{401: false, 403: false, 500: false, 503: false, 408: true, 502: true} {
+		for _, on := range []setup{onRedis, onPostgres} {
+			t.Run(fmt.Sprint(on, status), func(t *testing.T) {
+				t.Parallel()
+				d := newDeployment(t, on, policy, 1)
+				good, bad := newReceiver(t), newReceiver(t)
+				bad.respond = func(_ arrival, w http.ResponseWriter) { w.WriteHeader(status) }
+				d.register("ada", "good", good.server.URL)
+				d.register("ada", "bad", bad.server.URL)
+				one := []item{{"user_id": "ada", "title": "x"}}
+				if d.bulk(one); counts {
+					good.await(t, 1)
+					bad.await(t, 3)
+					d.bulk(one)
+					d.awaitStats("full", func(s stats) bool { return s.Totals.Delivered == 1 && s.Deferred == 1 })
+				} else {
+					d.awaitStats("ended", func(s stats) bool { return s.Totals.Delivered == 1 })
+					d.bulk(one)
+					d.awaitStats("ended", func(s stats) bool { return s.Totals.Delivered == 2 })
+					d.bulk(one)
+					good.await(t, 3) // that fills the limit: what is left for the other device waits, like all else
+					d.bulk(one)
+					d.awaitStats("full", func(s stats) bool { return s.Deferred == 2 })
+				}
+				want := map[bool][2]int{true: {1, 3}, false: {3, 7}}[counts]
+				if got := [2]int{len(good.got()), len(bad.got())}; got != want {
+					t.Errorf("the good device got, and the other was asked, %d times; want %d", got, want)
+				}
+			})
+		}
 	}
 }
 

@@ -204,31 +204,29 @@ func (f *Fanout) call(ctx context.Context, m push.Message) (failure *push.Error)
 const noteTimeout = 3 * time.Second
 
 // sum makes one error of an attempt's results; a device that took the notification has nil. The results that may be
-// retried decide the class, and the longest wait holds. The attempt counts when it reached any device. before says that
-// an earlier attempt reached one.
+// retried decide the class, and the longest wait holds. The attempt counts when it reached any device, or may have.
+// before says that an earlier attempt reached one.
 func sum(results []*push.Error, before bool) error {
-	all, asked := push.Error{Partial: before}, false
+	all := push.Error{Partial: before, Unsent: true}
 	for _, e := range results {
 		if e == nil {
-			all.Partial, all.Reached = true, true
+			all.Partial, all.Reached, all.Unsent = true, true, false
 			continue
 		}
 		all.Reached = all.Reached || e.Counts()
-		asked = asked || e.Class == push.Throttled && !e.Unsent
+		all.Unsent = all.Unsent && e.Unsent
 		all.RetryAfter = max(all.RetryAfter, e.RetryAfter)
 		if weight(e) > weight(&all) {
 			all.Class, all.Code, all.Reply, all.Err = e.Class, e.Code, e.Reply, e.Err
 		}
 	}
-	// A provider that asks to slow down was called, though nothing arrived.
-	all.Unsent = !all.Reached && !(asked && all.Class == push.Throttled)
 	switch {
 	case all.Class != 0 && !all.Final():
 		return &all
 	case all.Partial && all.Reached:
 		return nil
-	case all.Partial:
-		return &push.Error{Class: push.AlreadyDelivered, Code: "devices", Partial: true, Unsent: all.Unsent}
+	case all.Partial && all.Unsent:
+		return &push.Error{Class: push.AlreadyDelivered, Code: "devices", Partial: true, Unsent: true}
 	}
 	all.RetryAfter = 0
 	return &all

@@ -153,7 +153,9 @@ func TestEachDeviceEndsByItself(t *testing.T) {
 	f := devices.NewFanout("webhook", p, s, slog.New(slog.DiscardHandler))
 	later := &push.Error{Class: push.Transient, Code: "503", RetryAfter: 9 * time.Second, Partial: true, Reached: true}
 	send(t, f, p, 1, []string{"to a", "to b", "to c", "to d"}, later)
-	send(t, f, p, 2, []string{"to c", "to d"}, later)
+	again := *later
+	again.Reached = false
+	send(t, f, p, 2, []string{"to c", "to d"}, &again)
 	delete(p.results, "to d")
 	p.results["to c"] = &push.Error{Class: push.Permanent, Code: "400"}
 	send(t, f, p, 3, []string{"to c", "to d"}, nil)
@@ -187,7 +189,7 @@ func TestOneResultForAllDevices(t *testing.T) {
 		"one took it":  {devices: []string{"a", "b"}, results: map[string]error{"to b": refused}},
 		"the only one is gone": {
 			devices: []string{"a"}, results: map[string]error{"to a": gone},
-			want: &push.Error{Class: push.TargetGone, Code: "410", Reached: true},
+			want: gone,
 		},
 		"unsent": {devices: []string{"a"}, results: map[string]error{"to a": unsent}, want: unsent},
 		"unsent to one": {
@@ -257,6 +259,8 @@ func TestWhatCountsAgainstTheUser(t *testing.T) {
 	busy := &push.Error{Class: push.Throttled, Code: "429"}
 	closed := &push.Error{Class: push.Transient, Code: "connection_refused", Unsent: true}
 	timeout := &push.Error{Class: push.Ambiguous, Code: "timeout"}
+	failing := &push.Error{Class: push.Transient, Code: "503"}
+	gone := &push.Error{Class: push.TargetGone, Code: "410"}
 	had := []string{"a"}
 	for name, c := range map[string]struct {
 		had     []string // by an earlier attempt
@@ -293,6 +297,24 @@ func TestWhatCountsAgainstTheUser(t *testing.T) {
 		},
 		"a repeat can't be reached": {
 			had: had, results: map[string]error{"to b": closed}, counts: false, class: push.Transient,
+		},
+		"a repeat finds the other failing": {
+			had: had, results: map[string]error{"to b": failing}, counts: false, class: push.Transient,
+		},
+		"a repeat finds the other gone": {
+			had: had, results: map[string]error{"to b": gone}, counts: false, class: push.TargetGone,
+		},
+		"one took it, one is failing": {
+			results: map[string]error{"to b": failing}, counts: true, class: push.Transient,
+		},
+		"both are failing": {
+			results: map[string]error{"to a": failing, "to b": failing}, counts: false, class: push.Transient,
+		},
+		"one is failing, one is gone": {
+			results: map[string]error{"to a": failing, "to b": gone}, counts: false, class: push.Transient,
+		},
+		"a repeat may have reached the other": {
+			had: had, results: map[string]error{"to b": timeout}, counts: true, class: push.Ambiguous,
 		},
 		"a repeat reaches the other": {had: had, counts: true, class: 0},
 		"a repeat finds nobody who has not had it": {

@@ -333,7 +333,7 @@ func TestChannelWithoutSender(t *testing.T) {
 		deliver(dispatch.Config{}, s, g, sends)
 		want := []dispatch.Outcome{{
 			Disposition: dispatch.Retry, Reason: "transient: channel_not_configured", RetryAfter: time.Second,
-			Refund: true, Failure: true,
+			Refund: true, Failure: true, Behind: true,
 		}}
 		if diff := cmp.Diff(want, s.settled()); diff != "" {
 			t.Errorf("outcomes differ (-want +got):\n%s", diff)

@@ -21,11 +21,14 @@ func (d *Dispatcher) outcome(g *Grant, e *push.Error) Outcome {
 	case push.AlreadyDelivered:
 		o.Disposition, o.Reason, o.Reply = Delivered, "delivered", ""
 	case push.Permanent, push.TargetGone:
-		o.Disposition, o.Failure = Failed, true
+		if o.Disposition, o.Failure = Failed, true; e.Partial {
+			endDelivered(e, &o)
+		}
 	case push.Throttled:
 		d.deferThrottled(g, e, retry, &o)
 	case push.CredentialsRefused:
-		if o.RetryAfter = max(e.RetryAfter, credentialsPause); d.tooLate(g, &o) {
+		o.RetryAfter, o.Behind = max(e.RetryAfter, credentialsPause), !e.Unsent
+		if d.tooLate(g, &o) {
 			expire(e, &o)
 		}
 	case push.Transient, push.Ambiguous:
@@ -102,12 +105,14 @@ func expire(e *push.Error, o *Outcome) {
 	}
 }
 
-// retryFailure retries a failed attempt, until there were too many.
+// retryFailure retries a failed attempt, until there were too many. One that surely reached nobody comes back behind
+// what has not been tried: it would take the slot that it left of the others again and again.
 func (d *Dispatcher) retryFailure(g *Grant, e *push.Error, retry notification.Retry, o *Outcome) {
 	failures := g.Failures + 1
 	switch {
 	case failures < retry.MaxAttempts:
 		o.Failure, o.RetryAfter = true, max(e.RetryAfter, retry.Backoff(failures, d.cfg.Random))
+		o.Behind = e.Class == push.Transient
 	case e.Partial:
 		endDelivered(e, o)
 	default:

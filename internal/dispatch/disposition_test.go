@@ -30,11 +30,11 @@ func TestDispositions(t *testing.T) {
 		},
 		"permanent": {
 			err:  &push.Error{Class: push.Permanent, Code: "400"},
-			want: dispatch.Outcome{Disposition: dispatch.Failed, Reason: "permanent: 400", Failure: true},
+			want: dispatch.Outcome{Disposition: dispatch.Failed, Reason: "permanent: 400", Failure: true, Refund: true},
 		},
 		"permanent, asked to wait": {
 			err:  &push.Error{Class: push.Permanent, Code: "400", RetryAfter: time.Hour},
-			want: dispatch.Outcome{Disposition: dispatch.Failed, Reason: "permanent: 400", Failure: true},
+			want: dispatch.Outcome{Disposition: dispatch.Failed, Reason: "permanent: 400", Failure: true, Refund: true},
 		},
 		"permanent, unsent": {
 			err: &push.Error{Class: push.Permanent, Code: "egress_refused", Unsent: true},
@@ -42,9 +42,23 @@ func TestDispositions(t *testing.T) {
 				Disposition: dispatch.Failed, Reason: "permanent: egress_refused", Failure: true, Refund: true,
 			},
 		},
+		"permanent, another device had it before": {
+			err: &push.Error{Class: push.Permanent, Code: "400", Partial: true},
+			want: dispatch.Outcome{
+				Disposition: dispatch.Delivered, Reason: "delivered to some devices, last permanent: 400", Refund: true,
+			},
+		},
+		"ambiguous, responded": {
+			err: &push.Error{Class: push.Ambiguous, Code: "502"},
+			want: dispatch.Outcome{
+				Disposition: dispatch.Retry, Reason: "ambiguous: 502", RetryAfter: time.Second, Failure: true,
+			},
+		},
 		"target gone": {
-			err:  &push.Error{Class: push.TargetGone, Code: "410"},
-			want: dispatch.Outcome{Disposition: dispatch.Failed, Reason: "target_gone: 410", Failure: true},
+			err: &push.Error{Class: push.TargetGone, Code: "410"},
+			want: dispatch.Outcome{
+				Disposition: dispatch.Failed, Reason: "target_gone: 410", Failure: true, Refund: true,
+			},
 		},
 		"target gone, unsent": {
 			failures: 1,
@@ -58,6 +72,7 @@ func TestDispositions(t *testing.T) {
 			err: &push.Error{Class: push.Transient, Code: "503"},
 			want: dispatch.Outcome{
 				Disposition: dispatch.Retry, Reason: "transient: 503", RetryAfter: time.Second, Failure: true,
+				Behind: true, Refund: true,
 			},
 		},
 		"transient, second": {
@@ -65,26 +80,28 @@ func TestDispositions(t *testing.T) {
 			err:      &push.Error{Class: push.Transient, Code: "503"},
 			want: dispatch.Outcome{
 				Disposition: dispatch.Retry, Reason: "transient: 503", RetryAfter: 2 * time.Second, Failure: true,
+				Behind: true, Refund: true,
 			},
 		},
 		"transient, third and last": {
 			failures: 2,
 			err:      &push.Error{Class: push.Transient, Code: "503"},
 			want: dispatch.Outcome{
-				Disposition: dispatch.Failed, Reason: "max_attempts, last transient: 503", Failure: true,
+				Disposition: dispatch.Failed, Reason: "max_attempts, last transient: 503", Failure: true, Refund: true,
 			},
 		},
 		"transient, beyond": {
 			failures: 7,
 			err:      &push.Error{Class: push.Transient, Code: "503"},
 			want: dispatch.Outcome{
-				Disposition: dispatch.Failed, Reason: "max_attempts, last transient: 503", Failure: true,
+				Disposition: dispatch.Failed, Reason: "max_attempts, last transient: 503", Failure: true, Refund: true,
 			},
 		},
 		"transient, asked to wait": {
 			err: &push.Error{Class: push.Transient, Code: "503", RetryAfter: time.Minute},
 			want: dispatch.Outcome{
 				Disposition: dispatch.Retry, Reason: "transient: 503", RetryAfter: time.Minute, Failure: true,
+				Behind: true, Refund: true,
 			},
 		},
 		"transient, asked for less": {
@@ -92,6 +109,7 @@ func TestDispositions(t *testing.T) {
 			err:      &push.Error{Class: push.Transient, Code: "503", RetryAfter: time.Second},
 			want: dispatch.Outcome{
 				Disposition: dispatch.Retry, Reason: "transient: 503", RetryAfter: 2 * time.Second, Failure: true,
+				Behind: true, Refund: true,
 			},
 		},
 		"transient, unsent": {
@@ -99,7 +117,7 @@ func TestDispositions(t *testing.T) {
 			want: dispatch.Outcome{
 				Disposition: dispatch.Retry,
 				Reason:      "transient: connection_refused",
-				RetryAfter:  time.Second, Failure: true, Refund: true,
+				RetryAfter:  time.Second, Failure: true, Refund: true, Behind: true,
 			},
 		},
 		"transient, unsent, last": {
@@ -115,7 +133,8 @@ func TestDispositions(t *testing.T) {
 		"throttled": {
 			err: &push.Error{Class: push.Throttled, Code: "429"},
 			want: dispatch.Outcome{
-				Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: 1500 * time.Millisecond, Behind: true, Refund: true,
+				Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: 1500 * time.Millisecond,
+				Behind: true, Refund: true,
 			},
 		},
 		"throttled, asked to wait": {
@@ -127,14 +146,16 @@ func TestDispositions(t *testing.T) {
 		"throttled, asked for less": {
 			err: &push.Error{Class: push.Throttled, Code: "429", RetryAfter: time.Millisecond},
 			want: dispatch.Outcome{
-				Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: 1500 * time.Millisecond, Behind: true, Refund: true,
+				Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: 1500 * time.Millisecond,
+				Behind: true, Refund: true,
 			},
 		},
 		"throttled, no failures left": {
 			failures: 2,
 			err:      &push.Error{Class: push.Throttled, Code: "429"},
 			want: dispatch.Outcome{
-				Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: 1500 * time.Millisecond, Behind: true, Refund: true,
+				Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: 1500 * time.Millisecond,
+				Behind: true, Refund: true,
 			},
 		},
 		"throttled, unsent": {
@@ -148,12 +169,13 @@ func TestDispositions(t *testing.T) {
 			err: &push.Error{Class: push.CredentialsRefused, Code: "401"},
 			want: dispatch.Outcome{
 				Disposition: dispatch.Retry, Reason: "credentials_refused: 401", RetryAfter: time.Minute, Refund: true,
+				Behind: true,
 			},
 		},
 		"refused, but one took it": {
 			err: &push.Error{Class: push.CredentialsRefused, Code: "401", Partial: true, Reached: true},
 			want: dispatch.Outcome{
-				Disposition: dispatch.Retry, Reason: "credentials_refused: 401", RetryAfter: time.Minute,
+				Disposition: dispatch.Retry, Reason: "credentials_refused: 401", RetryAfter: time.Minute, Behind: true,
 			},
 		},
 		"already delivered": {
@@ -195,7 +217,7 @@ func TestDispositions(t *testing.T) {
 		},
 		"wrapped, its class is kept": {
 			err:  fmt.Errorf("post: %w", &push.Error{Class: push.Permanent, Code: "413"}),
-			want: dispatch.Outcome{Disposition: dispatch.Failed, Reason: "permanent: 413", Failure: true},
+			want: dispatch.Outcome{Disposition: dispatch.Failed, Reason: "permanent: 413", Failure: true, Refund: true},
 		},
 		"a class that does not exist": {
 			err: &push.Error{Class: 99, Code: "odd"},
@@ -240,19 +262,22 @@ func TestThrottledResponsesBackOffAndEnd(t *testing.T) {
 		"first": {
 			attempt: 1, err: busy,
 			want: dispatch.Outcome{
-				Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: 1500 * time.Millisecond, Behind: true, Refund: true,
+				Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: 1500 * time.Millisecond,
+				Behind: true, Refund: true,
 			},
 		},
 		"seventh": {
 			attempt: 7, err: busy,
 			want: dispatch.Outcome{
-				Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: 64500 * time.Millisecond, Behind: true, Refund: true,
+				Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: 64500 * time.Millisecond,
+				Behind: true, Refund: true,
 			},
 		},
 		"after failures": {
 			attempt: 7, failures: 3, err: busy,
 			want: dispatch.Outcome{
-				Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: 8500 * time.Millisecond, Behind: true, Refund: true,
+				Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: 8500 * time.Millisecond,
+				Behind: true, Refund: true,
 			},
 		},
 		"just in time": {
@@ -260,7 +285,8 @@ func TestThrottledResponsesBackOffAndEnd(t *testing.T) {
 			waited:  maxDefer - 4500*time.Millisecond,
 			err:     busy,
 			want: dispatch.Outcome{
-				Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: 4500 * time.Millisecond, Behind: true, Refund: true,
+				Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: 4500 * time.Millisecond,
+				Behind: true, Refund: true,
 			},
 		},
 		"too late": {
@@ -289,7 +315,8 @@ func TestThrottledResponsesBackOffAndEnd(t *testing.T) {
 		"the policy's bounds hold": {
 			attempt: 2, err: busy, retry: notification.Retry{MinBackoff: 2 * time.Second, MaxBackoff: 6 * time.Second},
 			want: dispatch.Outcome{
-				Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: 4 * time.Second, Behind: true, Refund: true,
+				Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: 4 * time.Second,
+				Behind: true, Refund: true,
 			},
 		},
 		"nobody was asked, and the policy's bounds are long": {
@@ -305,6 +332,7 @@ func TestThrottledResponsesBackOffAndEnd(t *testing.T) {
 			err: &push.Error{Class: push.CredentialsRefused, Code: "403"},
 			want: dispatch.Outcome{
 				Disposition: dispatch.Retry, Reason: "credentials_refused: 403", RetryAfter: time.Minute, Refund: true,
+				Behind: true,
 			},
 		},
 		"refused for the credentials, too late": {

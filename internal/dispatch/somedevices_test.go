@@ -52,22 +52,24 @@ func TestWhatSomeDevicesHaveDoesNotExpire(t *testing.T) {
 		},
 		"away beyond expires_at": {err: away, expires: time.Second, want: dispatch.Outcome{
 			Disposition: dispatch.Delivered, Reason: "delivered to some devices, last transient: 503", Reply: "busy",
+			Refund: true,
 		}},
 		"away beyond expires_at, after a long attempt": {
 			err: away, own: 5 * time.Second, expires: 6 * time.Second, want: dispatch.Outcome{
 				Disposition: dispatch.Delivered, Reason: "delivered to some devices, last transient: 503", Reply: "busy",
+				Refund: true,
 			},
 		},
 		"away until just before": {
 			err: away, own: 5 * time.Second, expires: 6*time.Second + 1, want: dispatch.Outcome{
 				Disposition: dispatch.Retry, Reason: "transient: 503", RetryAfter: time.Second, Failure: true,
-				Reply: "busy",
+				Reply: "busy", Behind: true, Refund: true,
 			},
 		},
 		"away beyond expires_at, no device has it: its store ends it": {
 			err: away, none: true, expires: time.Second, want: dispatch.Outcome{
 				Disposition: dispatch.Retry, Reason: "transient: 503", RetryAfter: time.Second, Failure: true,
-				Reply: "busy",
+				Reply: "busy", Behind: true, Refund: true,
 			},
 		},
 	} {

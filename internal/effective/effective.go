@@ -16,6 +16,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/policy"
 	"github.com/pacer-notify/pacer/internal/preferences"
+	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
 // Policy is the policy in force together with what changes it: users' preferences and pauses. [New] makes one.
@@ -210,6 +211,20 @@ func (p *Policy) Deliveries(category string, channel notification.Channel, own n
 		DeliverySettings:    current.Delivery(category, channel, own),
 		CategoryConcurrency: current.Deliveries[category].Concurrency,
 	}
+}
+
+// MinGap is the shortest time between a notification and the one before it of its user's category; 0 for none.
+func (p *Policy) MinGap(n *notification.Notification) time.Duration {
+	settings := p.Settings(n.UserID, n.Category)
+	if n.Priority.AtLeast(settings.BypassFrom) {
+		return 0
+	}
+	for _, rule := range settings.Plan.Rules {
+		if rule.Kind == throttle.KindGap {
+			return rule.Per
+		}
+	}
+	return 0
 }
 
 // EndsAt reports whether a notification of a category ends as failed when a webhook responds with a status.

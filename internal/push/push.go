@@ -49,13 +49,13 @@ type Class uint8
 const (
 	// Permanent: it will never be delivered; don't try again.
 	Permanent Class = iota + 1
-	// Transient: it may work later.
+	// Transient: it reached nobody, and may work later.
 	Transient
 	// Throttled: the provider asks to slow down. RetryAfter says for how long. It costs no attempt.
 	Throttled
 	// TargetGone: the target does not exist any more.
 	TargetGone
-	// Ambiguous: it may have been delivered, or not; nobody knows.
+	// Ambiguous: it may have been delivered, or not; nobody knows. It is tried again like a transient one.
 	Ambiguous
 	// CredentialsRefused: the provider does not accept what the deployment is configured with. It costs no attempt.
 	CredentialsRefused
@@ -133,19 +133,21 @@ type Error struct {
 	Reached bool
 	// GoneSince is when the provider found that the target does not exist any more; zero when it did not say.
 	GoneSince time.Time
-	// Unsent is true when it is sure that nothing was sent to the provider or, with several targets, that nothing
-	// arrived at any of them.
+	// Unsent is true when it is sure that nothing was sent to the provider; with several targets, to that of any.
 	Unsent bool
 	// Err is the cause. It must hold no secret and no content.
 	Err error
 }
 
-// Counts reports whether the attempt counts against the user. An attempt that surely reached nobody, and is made again
-// through no fault of its own, returns its throttle slot: nothing was sent, the provider asked to slow down, or it
-// accepts nothing from this deployment.
+// Counts reports whether the attempt counts against the user: it reached somebody, or may have. Any other returns its
+// throttle slot: nothing was sent, or the provider itself refused all of it.
 func (e *Error) Counts() bool {
-	return e.Reached ||
-		!e.Unsent && e.Class != Throttled && e.Class != CredentialsRefused && e.Class != AlreadyDelivered
+	switch e.Class {
+	case Permanent, Transient, Throttled, TargetGone, CredentialsRefused, AlreadyDelivered:
+		return e.Reached
+	case Ambiguous:
+	}
+	return e.Reached || !e.Unsent // nobody knows, or nobody knows the class
 }
 
 // Whom tells whom the failure concerns. A sender that does not say so can neither hammer a host that is away nor stop a

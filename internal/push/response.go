@@ -175,15 +175,13 @@ func (row Row) Follows() string {
 	return text
 }
 
-// Counts reports whether the attempt keeps its throttle slot.
-func (row Row) Counts() bool { return (&Error{Class: row.Class, Unsent: row.Unsent}).Counts() }
-
-// Reached writes for people whether anybody got the notification.
+// Reached writes for people whether anybody got the notification. Unless nobody did, the attempt counts against the
+// user, see [Error.Counts].
 func (row Row) Reached() string {
-	if row.Class == 0 {
+	switch {
+	case row.Class == 0:
 		return "yes"
-	}
-	if row.Class == Ambiguous {
+	case (&Error{Class: row.Class, Unsent: row.Unsent}).Counts():
 		return "perhaps"
 	}
 	return "no"

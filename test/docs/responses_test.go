@@ -42,17 +42,14 @@ func responseTables() (text string, rows int) {
 		if len(channel.Responses) == 0 {
 			continue
 		}
-		fmt.Fprintf(&all, "\n## %s\n\n| response | what follows | slot | did anybody get it | whom it concerns |\n"+
-			"|---|---|---|---|---|\n", channel.Name)
+		fmt.Fprintf(&all, "\n## %s\n\n| response | what follows | did anybody get it | whom it concerns |\n"+
+			"|---|---|---|---|\n", channel.Name)
 		for _, row := range channel.Responses {
-			slot, concerns := "returned", row.Concerns.String()
-			if row.Counts() {
-				slot = "kept"
-			}
+			concerns := row.Concerns.String()
 			if row.Class == 0 {
-				slot, concerns = "kept", ""
+				concerns = ""
 			}
-			fmt.Fprintf(&all, "| %s | %s | %s | %s | %s |\n", row.Response(), row.Follows(), slot, row.Reached(), concerns)
+			fmt.Fprintf(&all, "| %s | %s | %s | %s |\n", row.Response(), row.Follows(), row.Reached(), concerns)
 			rows++
 		}
 	}

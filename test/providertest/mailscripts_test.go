@@ -15,7 +15,7 @@ const tooFast = "5.2.1 The user you are trying to contact is receiving mail at a
 // emailScripts are what mail servers reply: RFC 5321, RFC 3463, and what the large providers document.
 var emailScripts = []script{
 	{row: "2xx", unread: true, means: "delivered kept yes"},
-	{row: "4xx", reply: with(450, "4.2.0 greylisted, try again later"), means: "transient kept no target"},
+	{row: "4xx", reply: with(450, "4.2.0 greylisted, try again later"), means: "transient returned no target"},
 	{
 		row: "4xx, of the sender (MAIL FROM)", at: providertest.Begun, reply: with(451, "4.7.1 too many messages"),
 		means: "throttled returned no everybody 1m",
@@ -33,10 +33,10 @@ var emailScripts = []script{
 		row: "421, when connecting or logging in", at: providertest.Connected, reply: with(421, "4.7.0 too many connections"),
 		means: "throttled returned no host",
 	},
-	{row: "5xx", reply: with(554, "5.7.1 spam"), means: "permanent kept no target"},
-	{row: "5xx", at: providertest.Sent, reply: with(554, "5.7.1 spam"), means: "permanent kept no target"},
-	{row: "4xx", at: providertest.Announced, reply: with(452, "4.3.1 no space"), means: "transient kept no target"},
-	{row: "4xx", at: providertest.Sent, reply: with(451, "4.3.0 later"), means: "transient kept no target"},
+	{row: "5xx", reply: with(554, "5.7.1 spam"), means: "permanent returned no target"},
+	{row: "5xx", at: providertest.Sent, reply: with(554, "5.7.1 spam"), means: "permanent returned no target"},
+	{row: "4xx", at: providertest.Announced, reply: with(452, "4.3.1 no space"), means: "transient returned no target"},
+	{row: "4xx", at: providertest.Sent, reply: with(451, "4.3.0 later"), means: "transient returned no target"},
 	{
 		row: "5xx, when connecting or logging in", at: providertest.LoggedIn, reply: with(535, "5.7.8 wrong password"),
 		means: "credentials_refused returned no everybody",
@@ -58,17 +58,17 @@ var emailScripts = []script{
 	{row: "538", reply: with(538, "5.7.11 encryption required"), means: "credentials_refused returned no everybody"},
 	{
 		row: "552, of the sender (MAIL FROM)", at: providertest.Begun, reply: with(552, "5.3.4 too big"),
-		means: "permanent kept no target",
+		means: "permanent returned no target",
 	},
-	{row: "5xx 5.1.1", reply: with(550, "5.1.1 no"), means: "target_gone kept no target"},
-	{row: "5xx 5.1.2", reply: with(550, "5.1.2 no"), means: "target_gone kept no target"},
-	{row: "5xx 5.1.3", reply: with(550, "5.1.3 no"), means: "target_gone kept no target"},
-	{row: "5xx 5.1.6", reply: with(550, "5.1.6 no"), means: "target_gone kept no target"},
-	{row: "5xx 5.1.10", reply: with(550, "5.1.10 no"), means: "target_gone kept no target"},
-	{row: "5xx 5.2.1", reply: with(550, "5.2.1 no"), means: "target_gone kept no target"},
+	{row: "5xx 5.1.1", reply: with(550, "5.1.1 no"), means: "target_gone returned no target"},
+	{row: "5xx 5.1.2", reply: with(550, "5.1.2 no"), means: "target_gone returned no target"},
+	{row: "5xx 5.1.3", reply: with(550, "5.1.3 no"), means: "target_gone returned no target"},
+	{row: "5xx 5.1.6", reply: with(550, "5.1.6 no"), means: "target_gone returned no target"},
+	{row: "5xx 5.1.10", reply: with(550, "5.1.10 no"), means: "target_gone returned no target"},
+	{row: "5xx 5.2.1", reply: with(550, "5.2.1 no"), means: "target_gone returned no target"},
 	{
 		row: "5xx 5.2.1, the mailbox receives mail too fast", reply: with(550, tooFast),
-		means: "transient kept no target 1m",
+		means: "transient returned no target 1m",
 	},
 	{row: "5xx 5.4.5", reply: with(550, "5.4.5 no"), means: "throttled returned no everybody 1h"},
 	{

@@ -14,13 +14,19 @@ import (
 // webhookScripts are what receivers of webhooks respond with: Standard Webhooks, and RFC 9110.
 var webhookScripts = []script{
 	{row: "2xx", reply: status(204), means: "delivered kept yes"},
-	{row: "3xx", reply: status(302), means: "transient kept no target"},
-	{row: "4xx", reply: status(418), means: "transient kept no target"},
-	{row: "408", reply: status(408), means: "transient kept no host"},
-	{row: "410", reply: status(410), means: "target_gone kept no target"},
-	{row: "425", reply: status(425), means: "transient kept no target"},
+	{row: "3xx", reply: status(307), means: "transient returned no target"},
+	{row: "302", reply: status(302), means: "ambiguous kept perhaps target"},
+	{row: "303", reply: status(303), means: "ambiguous kept perhaps target"},
+	{row: "4xx", reply: status(418), means: "transient returned no target"},
+	{row: "408", reply: status(408), means: "ambiguous kept perhaps host"},
+	{row: "410", reply: status(410), means: "target_gone returned no target"},
+	{row: "425", reply: status(425), means: "transient returned no target"},
 	{row: "429", reply: status(429), means: "throttled returned no host"},
-	{row: "5xx", reply: status(599), means: "transient kept no host"},
+	{row: "5xx", reply: status(599), means: "ambiguous kept perhaps host"},
+	{row: "500", reply: status(500), means: "transient returned no host"},
+	{row: "503", reply: status(503), means: "transient returned no host"},
+	{row: "5xx", reply: status(502), means: "ambiguous kept perhaps host"},
+	{row: "5xx", reply: status(504), means: "ambiguous kept perhaps host"},
 }
 
 func webhookBench(t *testing.T) *bench {
@@ -35,17 +41,21 @@ func webhookBench(t *testing.T) *bench {
 // ntfyScripts are what ntfy servers respond with.
 var ntfyScripts = []script{
 	{row: "2xx", reply: status(204), means: "delivered kept yes"},
-	{row: "3xx", reply: status(302), means: "permanent kept no target"},
-	{row: "4xx", reply: status(418), means: "permanent kept no target"},
+	{row: "3xx", reply: status(302), means: "permanent returned no target"},
+	{row: "4xx", reply: status(418), means: "permanent returned no target"},
 	{row: "401, from `--ntfy-server`", reply: status(401), means: "credentials_refused returned no everybody"},
-	{row: "403", reply: with(403, `{"code":40301,"http":403,"error":"forbidden"}`), means: "permanent kept no target"},
-	{row: "404", reply: status(404), means: "permanent kept no target"},
-	{row: "408", reply: status(408), means: "transient kept no host"},
-	{row: "413", reply: status(413), means: "permanent kept no target"},
-	{row: "425", reply: status(425), means: "transient kept no target"},
+	{row: "403", reply: with(403, `{"code":40301,"http":403,"error":"forbidden"}`), means: "permanent returned no target"},
+	{row: "404", reply: status(404), means: "permanent returned no target"},
+	{row: "408", reply: status(408), means: "ambiguous kept perhaps host"},
+	{row: "413", reply: status(413), means: "permanent returned no target"},
+	{row: "425", reply: status(425), means: "transient returned no target"},
 	{row: "429", reply: with(429, `{"code":42901,"http":429,"error":"limit reached"}`), means: "throttled returned no host"},
-	{row: "5xx", reply: status(599), means: "transient kept no host"},
-	{row: "507", reply: with(507, `{"code":50701,"http":507,"error":"no subscriber"}`), means: "transient kept no target"},
+	{row: "5xx", reply: status(599), means: "ambiguous kept perhaps host"},
+	{row: "500", reply: status(500), means: "transient returned no host"},
+	{row: "503", reply: status(503), means: "transient returned no host"},
+	{row: "5xx", reply: status(502), means: "ambiguous kept perhaps host"},
+	{row: "5xx", reply: status(504), means: "ambiguous kept perhaps host"},
+	{row: "507", reply: with(507, `{"code":50701,"http":507,"error":"no subscriber"}`), means: "transient returned no target"},
 }
 
 func ntfyBench(t *testing.T) *bench {
@@ -67,21 +77,25 @@ const (
 // Microsoft.
 var webpushScripts = []script{
 	{row: "2xx", reply: status(201), means: "delivered kept yes"},
-	{row: "3xx", reply: status(302), means: "permanent kept no target"},
-	{row: "4xx", reply: status(418), means: "permanent kept no target"},
-	{row: "400, the subscription was made with another key", reply: with(400, `{"reason":"VapidPkHashMismatch"}`), means: "target_gone kept no credential"},
+	{row: "3xx", reply: status(302), means: "permanent returned no target"},
+	{row: "4xx", reply: status(418), means: "permanent returned no target"},
+	{row: "400, the subscription was made with another key", reply: with(400, `{"reason":"VapidPkHashMismatch"}`), means: "target_gone returned no credential"},
 	{row: "401", reply: status(401), means: "credentials_refused returned no credential"},
-	{row: "401, the subscription was made with another key", reply: with(401, mozillas), means: "target_gone kept no credential"},
+	{row: "401, the subscription was made with another key", reply: with(401, mozillas), means: "target_gone returned no credential"},
 	{row: "403", reply: status(403), means: "credentials_refused returned no credential"},
-	{row: "403, the subscription was made with another key", reply: with(403, googles), means: "target_gone kept no credential"},
-	{row: "404", reply: status(404), means: "target_gone kept no target"},
+	{row: "403, the subscription was made with another key", reply: with(403, googles), means: "target_gone returned no credential"},
+	{row: "404", reply: status(404), means: "target_gone returned no target"},
 	{row: "406", reply: status(406), means: "throttled returned no target"},
-	{row: "408", reply: status(408), means: "transient kept no host"},
-	{row: "410", reply: status(410), means: "target_gone kept no target"},
-	{row: "413", reply: status(413), means: "permanent kept no target"},
-	{row: "425", reply: status(425), means: "transient kept no target"},
+	{row: "408", reply: status(408), means: "ambiguous kept perhaps host"},
+	{row: "410", reply: status(410), means: "target_gone returned no target"},
+	{row: "413", reply: status(413), means: "permanent returned no target"},
+	{row: "425", reply: status(425), means: "transient returned no target"},
 	{row: "429", reply: status(429), means: "throttled returned no host"},
-	{row: "5xx", reply: status(599), means: "transient kept no host"},
+	{row: "5xx", reply: status(599), means: "ambiguous kept perhaps host"},
+	{row: "500", reply: status(500), means: "transient returned no host"},
+	{row: "503", reply: status(503), means: "transient returned no host"},
+	{row: "5xx", reply: status(502), means: "ambiguous kept perhaps host"},
+	{row: "5xx", reply: status(504), means: "ambiguous kept perhaps host"},
 }
 
 func webpushBench(t *testing.T) *bench {

@@ -13,7 +13,7 @@
 -- ARGV[7]  wait before a retry in µs
 -- ARGV[8]  1: refund the throttle slot
 -- ARGV[9]  1: the attempt counts as a failure; 2: there was no attempt, and the retry waits for its provider; 3: the
---          retry comes back behind what waits by then
+--          retry comes back behind what waits by then; 4: both 1 and 3
 -- ARGV[10] retention of ended notifications in ms
 -- ARGV[11] the number of the epoch that granted it; 0 in a store that is not guarded
 -- ARGV[12] the provider's reply, for people to read; it holds no control character
@@ -23,6 +23,7 @@
 local category, user, id, generation, outcome, reason = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local reply = ARGV[12]
 local wait, refunds, counts_as, retention = tonumber(ARGV[7]), ARGV[8] == '1', ARGV[9], ARGV[10]
+local fails, behind = counts_as == '1' or counts_as == '4', counts_as == '3' or counts_as == '4'
 local key = partition .. 'n:' .. id
 local f = redis.call('HMGET', key, 's', 'g', 'v', 'm', 'e', 'k', 'a', 'o', 'K', 'P', 'E')
 local CURRENT, STALE = { 0, deferrals }, { 1, deferrals }
@@ -68,8 +69,8 @@ local function retry(due)
   if f[5] then redis.call('ZADD', partition .. 'y', f[5], id) end
   if f[6] then redis.call('HSETNX', collapse_set(category, user), f[6], id) end
   count('retrying', 1)
-  if counts_as == '1' then redis.call('HSET', key, 'n', digits(due)) end
-  if counts_as == '3' then redis.call('HSET', key, 'l', digits(due - YEAR_2020)) end
+  if fails then redis.call('HSET', key, 'n', digits(due)) end
+  if behind then redis.call('HSET', key, 'l', digits(due - YEAR_2020)) end
   if counts_as == '2' then
     redis.call('HSET', key, 'w', '1')
     untried()
@@ -91,7 +92,7 @@ end
 local function settle()
   redis.call('ZREM', partition .. 'e', id)
   if refunds then refund(charged_plan(), tonumber(f[4]), id .. '#' .. generation) end
-  if counts_as == '1' then redis.call('HINCRBY', key, 'f', '1') end
+  if fails then redis.call('HINCRBY', key, 'f', '1') end
   local due = now + wait
   if outcome == 'r' then note_failure(due) end
   if outcome == 'r' and f[5] and due >= tonumber(f[5]) then outcome, reason, reply = 'E', 'expires_at', '' end
@@ -110,6 +111,7 @@ local function settle()
     count('attempts', -1)
   else
     finish(id, category, outcome, reason, retention, reply ~= '' and reply or nil)
+    if refunds and not GUARDED then redis.call('HSET', key, 'M', '1') end
   end
 end
 

@@ -120,7 +120,7 @@ func TestResponsesAreClassified(t *testing.T) {
 		},
 		{
 			status: 502, body: "<html>a proxy's words</html>", retryAfter: "3",
-			want: &push.Error{Class: push.Transient, Code: "502", RetryAfter: 3 * time.Second},
+			want: &push.Error{Class: push.Ambiguous, Code: "502", RetryAfter: 3 * time.Second},
 		},
 		{status: 418, body: "canary", want: &push.Error{Class: push.Permanent, Code: "418"}},
 	} {

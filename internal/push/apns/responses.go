@@ -1,9 +1,12 @@
 package apns
 
 import (
+	"slices"
+
 	"github.com/sideshow/apns2"
 
 	"github.com/pacer-notify/pacer/internal/push"
+	"github.com/pacer-notify/pacer/internal/push/httpsend"
 )
 
 // ownTopic is the condition that the topic is the configured one. Only then does a refused topic mean wrong settings or
@@ -14,7 +17,7 @@ const ownTopic = "for `--apns-topic`"
 // responses says what each response of the service means: the statuses and reasons that Apple documents.
 //
 //nolint:dupl // rows are alike
-var responses = push.Table{
+var responses = slices.Concat(push.Table{
 	{Status: 2},
 	{Status: 3, Class: push.Permanent, Concerns: push.ConcernsTarget},
 	{Status: 4, Class: push.Permanent, Concerns: push.ConcernsTarget},
@@ -88,8 +91,7 @@ var responses = push.Table{
 		Class: push.Throttled, Concerns: push.ConcernsEverybody,
 	},
 	{Status: 429, Reason: apns2.ReasonTooManyRequests, Class: push.Throttled, Concerns: push.ConcernsTarget},
-	{Status: 5, Class: push.Transient, Concerns: push.ConcernsHost},
 	{Status: 500, Reason: apns2.ReasonInternalServerError, Class: push.Transient, Concerns: push.ConcernsHost},
 	{Status: 503, Reason: apns2.ReasonServiceUnavailable, Class: push.Transient, Concerns: push.ConcernsHost},
 	{Status: 503, Reason: apns2.ReasonShutdown, Class: push.Transient, Concerns: push.ConcernsHost},
-}
+}, httpsend.Failures)

@@ -53,7 +53,7 @@ func Describe(response *push.Error) string {
 		push.Transient:          "failed for now: it may work later",
 		push.Throttled:          "throttled: the provider asks to slow down",
 		push.TargetGone:         "gone: the provider no longer knows the target",
-		push.Ambiguous:          "unknown: the provider got the request and did not respond",
+		push.Ambiguous:          "unknown: it may have been delivered, or not",
 		push.CredentialsRefused: "credentials refused: the provider takes nothing with these settings",
 	}[response.Class]
 	text += " (" + response.Code + ")"

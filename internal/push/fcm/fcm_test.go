@@ -150,7 +150,7 @@ func TestResponsesAreClassified(t *testing.T) {
 			want: &push.Error{Class: push.Transient, Code: "503.UNAVAILABLE", RetryAfter: time.Hour},
 		},
 		"a proxy": {
-			status: 502, body: "<html>canary</html>", want: &push.Error{Class: push.Transient, Code: "502"},
+			status: 502, body: "<html>canary</html>", want: &push.Error{Class: push.Ambiguous, Code: "502"},
 		},
 		"moved": {status: 302, want: &push.Error{Class: push.Permanent, Code: "302"}},
 		"unknown": {

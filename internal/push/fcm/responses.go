@@ -1,9 +1,11 @@
 package fcm
 
 import (
+	"slices"
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/push"
+	"github.com/pacer-notify/pacer/internal/push/httpsend"
 )
 
 // The conditions beyond status and error code.
@@ -15,7 +17,7 @@ const (
 )
 
 // responses says what each response of the service means: its error codes, and Google's token endpoint.
-var responses = push.Table{
+var responses = slices.Concat(push.Table{
 	{Status: 2},
 	{Status: 3, Class: push.Permanent, Concerns: push.ConcernsTarget},
 	{Status: 4, Class: push.Permanent, Concerns: push.ConcernsTarget},
@@ -29,7 +31,6 @@ var responses = push.Table{
 	{Status: 403, Reason: codeSenderMismatch, Class: push.TargetGone, Concerns: push.ConcernsCredential},
 	{Status: 404, Class: push.Permanent, Concerns: push.ConcernsCredential}, // the project is none, or the token
 	{Status: 404, Reason: codeUnregistered, Class: push.TargetGone, Concerns: push.ConcernsTarget},
-	{Status: 408, Class: push.Transient, Concerns: push.ConcernsHost},
 	{Status: 429, Class: push.Throttled, Concerns: push.ConcernsEverybody, Wait: unnamedDelay},
 	{
 		Status: 429, Reason: codeQuota, Class: push.Throttled, Concerns: push.ConcernsEverybody,
@@ -39,7 +40,6 @@ var responses = push.Table{
 		Status: 429, Reason: codeQuota, If: ofDevice, Class: push.Throttled, Concerns: push.ConcernsTarget,
 		Wait: unnamedDelay,
 	},
-	{Status: 5, Class: push.Transient, Concerns: push.ConcernsHost},
 	{Status: 500, Reason: codeInternal, Class: push.Transient, Concerns: push.ConcernsHost},
 	{Status: 503, Reason: codeUnavailable, Class: push.Transient, Concerns: push.ConcernsHost},
 	{
@@ -51,4 +51,4 @@ var responses = push.Table{
 		Wait: unnamedDelay,
 	},
 	{Status: 5, If: ofExchange, Class: push.Transient, Concerns: push.ConcernsHost, Unsent: true},
-}
+}, httpsend.Failures)

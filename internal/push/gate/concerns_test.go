@@ -291,8 +291,8 @@ func TestWhatConcernsTheTargetDoesNotOpenTheBreaker(t *testing.T) {
 	p := &provider{}
 	p.failure.Store(&push.Error{Class: push.Transient, Code: "450", Concerns: push.ConcernsTarget})
 	g := newGate(p, oneHost)
-	for range 100 {
-		if got := code(g.Send(t.Context(), to("bad"))); got != "450" {
+	for i := range 100 {
+		if got := code(g.Send(t.Context(), to(fmt.Sprint("bad", i)))); got != "450" {
 			t.Fatalf("gives %q", got)
 		}
 	}

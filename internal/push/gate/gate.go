@@ -49,6 +49,9 @@ type Config struct {
 	// EndsAt reports whether a notification of a category ends as failed at a status that would be tried again.
 	// Defaults to never.
 	EndsAt func(category string, channel notification.Channel, status int) bool
+	// MinGap is the shortest time between two notifications of a user's category; 0 for none. Limits do not keep it
+	// after a call that reached nobody, so the gate does, for the target. Defaults to none.
+	MinGap func(n *notification.Notification) time.Duration
 	// Pause is how long a host is not called after it refused the credentials, or throttled everybody without saying
 	// for how long. A notification of which nobody knows whether it or the settings are wrong waits as long.
 	// Defaults to a minute.
@@ -99,9 +102,6 @@ func (g *Gate) Send(ctx context.Context, m push.Message) error {
 	if over := push.OutOfTime(ctx); over != nil {
 		return over
 	}
-	if wait := g.slow.of(m.To); wait > 0 {
-		return later(CodeTarget, wait)
-	}
 	h := g.hosts.of(g.cfg.Host(m.To))
 	wait, trial := h.pausedFor(time.Now())
 	if wait > 0 {
@@ -111,8 +111,15 @@ func (g *Gate) Send(ctx context.Context, m push.Message) error {
 	if trial {
 		defer func() { h.tried(outcome) }()
 	}
-	if h.breaker.State() == gobreaker.StateOpen {
+	state := h.breaker.State()
+	if state == gobreaker.StateOpen {
 		return later(CodeOpen, h.openWait())
+	}
+	if wait = g.leftAlone(m); wait > 0 {
+		if state == gobreaker.StateHalfOpen { // which says more
+			return later(CodeOpen, max(wait, h.openWait()))
+		}
+		return later(CodeTarget, wait)
 	}
 	leave, wait := h.enter(ctx, m.Deadline)
 	if leave == nil {
@@ -180,6 +187,7 @@ func (g *Gate) call(ctx context.Context, h *host, m push.Message) (outcome, *pus
 	}
 	failure = g.weigh(h, m.To, failure)
 	g.slow.note(m.To, failure)
+	g.keepGap(m, began, failure)
 	h.note(describe(failure), result == failed)
 	g.heed(h, began, result, failure)
 	return result, failure
@@ -191,7 +199,7 @@ const slowShare = 4
 
 // end makes a failure permanent that the policy says is.
 func (g *Gate) end(category string, failure *push.Error) *push.Error {
-	if g.cfg.EndsAt == nil || failure == nil || failure.Class != push.Transient {
+	if g.cfg.EndsAt == nil || failure == nil || failure.Class != push.Transient && failure.Class != push.Ambiguous {
 		return failure
 	}
 	status, err := strconv.Atoi(failure.Code)
@@ -199,7 +207,7 @@ func (g *Gate) end(category string, failure *push.Error) *push.Error {
 		return failure
 	}
 	ended := *failure
-	ended.Class = push.Permanent
+	ended.Class, ended.Reached = push.Permanent, failure.Counts()
 	return &ended
 }
 

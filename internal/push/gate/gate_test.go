@@ -269,7 +269,8 @@ func TestTheCategoryEndsAtARefusal(t *testing.T) {
 		"not in it":      {category: "once", failure: push.Error{Class: push.Transient, Code: "400"}, want: push.Transient},
 		"other category": {category: "chat", failure: push.Error{Class: push.Transient, Code: "404"}, want: push.Transient},
 		"no response":    {category: "once", failure: push.Error{Class: push.Transient, Code: "dns"}, want: push.Transient},
-		"nobody knows":   {category: "once", failure: push.Error{Class: push.Ambiguous, Code: "404"}, want: push.Ambiguous},
+		"nobody knows":   {category: "once", failure: push.Error{Class: push.Ambiguous, Code: "timeout"}, want: push.Ambiguous},
+		"may have it":    {category: "once", failure: push.Error{Class: push.Ambiguous, Code: "404"}, want: push.Permanent},
 		"slow down":      {category: "once", failure: push.Error{Class: push.Throttled, Code: "404"}, want: push.Throttled},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -283,8 +284,9 @@ func TestTheCategoryEndsAtARefusal(t *testing.T) {
 			})
 			m := to("bad")
 			m.Category = c.category
-			if got := push.Classify(g.Send(t.Context(), m)); got.Class != c.want {
-				t.Errorf("it is %s, want %s", got.Class, c.want)
+			got := push.Classify(g.Send(t.Context(), m))
+			if got.Class != c.want || got.Counts() != (c.failure.Class == push.Ambiguous) {
+				t.Errorf("it is %s and counts %t, want %s", got.Class, got.Counts(), c.want)
 			}
 		})
 	}

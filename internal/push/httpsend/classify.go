@@ -20,6 +20,15 @@ const (
 	finishIn = 2 * time.Second
 )
 
+// Failures is the part of a table that all HTTP providers share. What a proxy before the provider may have said, or the
+// provider after it began, may have reached somebody.
+var Failures = push.Table{
+	{Status: 408, Class: push.Ambiguous, Concerns: push.ConcernsHost},
+	{Status: 5, Class: push.Ambiguous, Concerns: push.ConcernsHost},
+	{Status: 500, Class: push.Transient, Concerns: push.ConcernsHost},
+	{Status: 503, Class: push.Transient, Concerns: push.ConcernsHost},
+}
+
 // Finish reads a response to its end, so that the connection can be used again once it is closed, and returns its
 // beginning. It does not wait for a response that drips: it closes that, and tells [push.Drips].
 func Finish(ctx context.Context, response *http.Response, beginning int64) string {

@@ -209,7 +209,7 @@ func TestResponsesAreClassified(t *testing.T) {
 		{name: "a bad token", status: 401, want: &push.Error{Class: push.CredentialsRefused, Code: "401", Concerns: push.ConcernsEverybody}},
 		{name: "a reserved topic", status: 403, want: &push.Error{Class: push.Permanent, Code: "403"}},
 		{name: "no ntfy server", status: 404, want: &push.Error{Class: push.Permanent, Code: "404"}},
-		{name: "too slow", status: 408, want: &push.Error{Class: push.Transient, Code: "408"}},
+		{name: "too slow", status: 408, want: &push.Error{Class: push.Ambiguous, Code: "408"}},
 		{name: "too large", status: 413, want: &push.Error{Class: push.Permanent, Code: "413"}},
 		{name: "too many", status: 429, want: &push.Error{Class: push.Throttled, Code: "429", Concerns: push.ConcernsHost}},
 		{

@@ -1,12 +1,17 @@
 package slack
 
-import "github.com/pacer-notify/pacer/internal/push"
+import (
+	"slices"
+
+	"github.com/pacer-notify/pacer/internal/push"
+	"github.com/pacer-notify/pacer/internal/push/httpsend"
+)
 
 // responses says what each response of a webhook means. Slack documents the statuses of invalid_payload,
 // user_not_found, action_prohibited, channel_not_found, channel_is_archived and rollup_error. It documents the other
 // reasons without a status, so these count with any of 4xx. A 429 names one webhook's limit; it is assumed that a
 // rollup_error is about one webhook too, since Slack says no more than that something strange happened.
-var responses = push.Table{
+var responses = slices.Concat(push.Table{
 	{Status: 2},
 	{Status: 3, Class: push.Permanent, Concerns: push.ConcernsTarget},
 	{Status: 4, Class: push.Permanent, Concerns: push.ConcernsTarget},
@@ -29,8 +34,6 @@ var responses = push.Table{
 	{Status: 403, Reason: "action_prohibited", Class: push.Permanent, Concerns: push.ConcernsTarget},
 	{Status: 4, Reason: "posting_to_general_channel_denied", Class: push.Permanent, Concerns: push.ConcernsTarget},
 	{Status: 4, Reason: "team_disabled", Class: push.Permanent, Concerns: push.ConcernsTarget},
-	{Status: 408, Class: push.Transient, Concerns: push.ConcernsHost},
 	{Status: 429, Class: push.Throttled, Concerns: push.ConcernsTarget},
-	{Status: 5, Class: push.Transient, Concerns: push.ConcernsHost},
 	{Status: 500, Reason: "rollup_error", Class: push.Transient, Concerns: push.ConcernsTarget},
-}
+}, httpsend.Failures)

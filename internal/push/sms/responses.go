@@ -3,6 +3,7 @@ package sms
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/push"
@@ -20,7 +21,7 @@ const unnamedDelay = time.Minute
 // later: Twilio tells them to a StatusCallback, and it is assumed that a response may have one already.
 //
 //nolint:dupl // rows are alike
-var responses = push.Table{
+var responses = slices.Concat(push.Table{
 	{Status: 2},
 	{Status: 3, Class: push.Permanent, Concerns: push.ConcernsTarget},
 	{Status: 4, Class: push.Permanent, Concerns: push.ConcernsTarget},
@@ -49,12 +50,10 @@ var responses = push.Table{
 	{Status: 4, Reason: "21701", Class: push.CredentialsRefused, Concerns: push.ConcernsEverybody},
 	{Status: 4, Reason: "21704", Class: push.CredentialsRefused, Concerns: push.ConcernsEverybody},
 	// Too much: at once, in the sender's queue, or within 24 hours.
-	{Status: 408, Class: push.Transient, Concerns: push.ConcernsHost},
 	{Status: 429, Class: push.Throttled, Concerns: push.ConcernsEverybody, Wait: unnamedDelay},
 	{Status: 4, Reason: "20429", Class: push.Throttled, Concerns: push.ConcernsEverybody, Wait: unnamedDelay},
 	{Status: 4, Reason: "21611", Class: push.Throttled, Concerns: push.ConcernsEverybody, Wait: unnamedDelay},
 	{Status: 4, Reason: "63038", Class: push.Throttled, Concerns: push.ConcernsEverybody, Wait: time.Hour},
-	{Status: 5, Class: push.Transient, Concerns: push.ConcernsHost},
 	// What became of it at once: the queue is full, the account suspended, the phone off, the message blocked, the
 	// phone unknown, a landline, the message filtered, or nobody knows why.
 	{Status: 2, If: failedAtOnce, Class: push.Permanent, Concerns: push.ConcernsTarget},
@@ -68,12 +67,12 @@ var responses = push.Table{
 	{Status: 2, Reason: "30005", If: failedAtOnce, Class: push.TargetGone, Concerns: push.ConcernsTarget},
 	{Status: 2, Reason: "30006", If: failedAtOnce, Class: push.TargetGone, Concerns: push.ConcernsTarget},
 	{Status: 2, Reason: "30007", If: failedAtOnce, Class: push.Permanent, Concerns: push.ConcernsTarget},
-	{Status: 2, Reason: "30008", If: failedAtOnce, Class: push.Transient, Concerns: push.ConcernsTarget},
+	{Status: 2, Reason: "30008", If: failedAtOnce, Class: push.Ambiguous, Concerns: push.ConcernsTarget},
 	{
 		Status: 2, Reason: "63038", If: failedAtOnce, Class: push.Throttled, Concerns: push.ConcernsEverybody,
 		Wait: time.Hour,
 	},
-}
+}, httpsend.Failures)
 
 // reply is the body of a response: an error with its code, or the message that was made, which may have failed.
 type reply struct {

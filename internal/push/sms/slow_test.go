@@ -132,7 +132,7 @@ func TestABodyMayBeCut(t *testing.T) {
 			},
 		},
 		{status: 403, text: `<html>`, want: &push.Error{Class: push.Permanent, Code: "403", Concerns: push.ConcernsTarget}},
-		{status: 502, text: `{"co`, want: &push.Error{Class: push.Transient, Code: "502", Concerns: push.ConcernsHost}},
+		{status: 502, text: `{"co`, want: &push.Error{Class: push.Ambiguous, Code: "502", Concerns: push.ConcernsHost}},
 	} {
 		t.Run(fmt.Sprint(c.status, c.text), func(t *testing.T) {
 			t.Parallel()

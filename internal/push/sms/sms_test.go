@@ -229,7 +229,7 @@ func TestResponsesAreClassified(t *testing.T) {
 		{
 			name: "an unknown code", status: 400, text: `{"code":29999}`, want: &push.Error{Class: push.Permanent, Code: "400"},
 		},
-		{name: "a proxy", status: 502, text: "<html>", want: &push.Error{Class: push.Transient, Code: "502"}},
+		{name: "a proxy", status: 502, text: "<html>", want: &push.Error{Class: push.Ambiguous, Code: "502"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -1,6 +1,11 @@
 package webpush
 
-import "github.com/pacer-notify/pacer/internal/push"
+import (
+	"slices"
+
+	"github.com/pacer-notify/pacer/internal/push"
+	"github.com/pacer-notify/pacer/internal/push/httpsend"
+)
 
 // otherKey is the condition that the service says that the subscription was made with another VAPID key. Anybody can
 // register such a subscription. If most say so, this deployment's key is the wrong one.
@@ -15,7 +20,7 @@ var otherKeyWords = []string{
 
 // responses says what each response of a push service means: RFC 8030, RFC 8292, and what the services of Mozilla,
 // Google, Apple and Microsoft (WNS) document.
-var responses = push.Table{
+var responses = slices.Concat(push.Table{
 	{Status: 2},
 	{Status: 3, Class: push.Permanent, Concerns: push.ConcernsTarget},
 	{Status: 4, Class: push.Permanent, Concerns: push.ConcernsTarget},
@@ -26,10 +31,8 @@ var responses = push.Table{
 	{Status: 403, If: otherKey, Class: push.TargetGone, Concerns: push.ConcernsCredential},
 	{Status: 404, Class: push.TargetGone, Concerns: push.ConcernsTarget},
 	{Status: 406, Class: push.Throttled, Concerns: push.ConcernsTarget}, // WNS has had too many for this channel
-	{Status: 408, Class: push.Transient, Concerns: push.ConcernsHost},
 	{Status: 410, Class: push.TargetGone, Concerns: push.ConcernsTarget},
 	{Status: 413, Class: push.Permanent, Concerns: push.ConcernsTarget},
 	{Status: 425, Class: push.Transient, Concerns: push.ConcernsTarget},
 	{Status: 429, Class: push.Throttled, Concerns: push.ConcernsHost},
-	{Status: 5, Class: push.Transient, Concerns: push.ConcernsHost},
-}
+}, httpsend.Failures)

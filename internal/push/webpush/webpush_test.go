@@ -46,7 +46,7 @@ func TestResponsesAreClassified(t *testing.T) {
 		{status: 403, want: &push.Error{Class: push.CredentialsRefused, Code: "403"}},
 		{status: 404, want: &push.Error{Class: push.TargetGone, Code: "404"}},
 		{status: 406, want: &push.Error{Class: push.Throttled, Code: "406"}},
-		{status: 408, want: &push.Error{Class: push.Transient, Code: "408"}},
+		{status: 408, want: &push.Error{Class: push.Ambiguous, Code: "408"}},
 		{status: 410, want: &push.Error{Class: push.TargetGone, Code: "410"}},
 		{status: 413, want: &push.Error{Class: push.Permanent, Code: "413"}},
 		{status: 429, want: &push.Error{Class: push.Throttled, Code: "429", Concerns: push.ConcernsHost}},

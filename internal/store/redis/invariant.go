@@ -19,7 +19,7 @@ func (r *Store) Admissions(ctx context.Context, after, until throttle.Micros,
 	fresh, all := map[string]bool{}, []invariant.Admission(nil)
 	from := throttle.MicrosOf(after.Time().Add(-window))
 	err := r.agendas.EachKnown(ctx, func(n agenda.Known) error {
-		if n.Status != notification.StatusDelivered || n.AdmittedAt <= from || n.AdmittedAt > until {
+		if n.Status != notification.StatusDelivered || n.Refunded || n.AdmittedAt <= from || n.AdmittedAt > until {
 			return nil
 		}
 		if n.AdmittedAt > after {

@@ -232,6 +232,33 @@ func throttledByItsProvider(p *probe) {
 	p.want(first.ID, notification.StatusExpired, 2, "max_defer, last throttled: 429")
 }
 
+// refusedByItsProvider: an attempt that surely reached nobody frees the windows, counts as a failure, and the
+// notification comes back behind the others.
+func refusedByItsProvider(p *probe) {
+	slow := func(n *notification.Notification) { n.Category = "slow" }
+	first := p.accept(slow)
+	g := p.grant()
+	second := p.accept(slow)
+	refused := dispatch.Outcome{
+		Disposition: dispatch.Retry, Reason: "transient: 401", RetryAfter: 50 * time.Millisecond, Failure: true,
+		Behind: true, Refund: true,
+	}
+	p.settle(g, refused)
+	p.want(first.ID, notification.StatusRetrying, 1, "transient: 401")
+	g = p.grant()
+	if g.Notification.ID != second.ID {
+		p.Errorf("%s comes before %s, which was not tried yet", g.Notification.ID, second.ID)
+	}
+	p.settle(g, dispatch.Outcome{Disposition: dispatch.Failed, Reason: "permanent: 400", Failure: true, Refund: true})
+	g = p.grant()
+	if g.Notification.ID != first.ID || g.Attempt != 2 || g.Failures != 1 {
+		p.Errorf("then comes %s: attempt %d after %d failures", g.Notification.ID, g.Attempt, g.Failures)
+	}
+	p.settle(g, wasDelivered)
+	p.accept(slow)
+	p.wantNoGrant("what was delivered does not count")
+}
+
 // failed: a notification that can't be delivered ends as failed.
 func failed(p *probe) {
 	n := p.accept(nil)

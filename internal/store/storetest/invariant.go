@@ -78,6 +78,8 @@ func checkerSees(p *probe) {
 		})
 		p.settle(p.grant(), dispatch.Outcome{Disposition: dispatch.Delivered, Reason: "delivered"})
 	}
+	p.accept(nil) // its last attempt reached nobody: it was delivered by an earlier one
+	p.settle(p.grant(), dispatch.Outcome{Disposition: dispatch.Delivered, Reason: "to some devices", Refund: true})
 	waits := p.accept(func(n *notification.Notification) { n.SendAt = time.Now().Add(24 * time.Hour) })
 	for name, c := range map[string]struct {
 		round func(time.Duration) (int, int)

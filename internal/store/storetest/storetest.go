@@ -109,6 +109,7 @@ func Cases() []Case {
 		{"ReturnedIsNoAttempt", returned},
 		{"UntriedIsNoAttempt", untried},
 		{"ThrottledByItsProviderComesBackBehind", throttledByItsProvider},
+		{"RefusedByItsProviderCountsForNothing", refusedByItsProvider},
 		{"FailedEnds", failed},
 		{"CancelledWhileItWaits", cancelled},
 		{"NotCancelledOnceItIsOut", notCancelled},
