@@ -46,14 +46,13 @@ func TestARebuildDoesNotGoOnWithOtherData(t *testing.T) {
 		}
 	}
 	end := func(store *agenda.Agendas) error {
-		return store.EndRebuild(t.Context(), token, 0, agenda.NewEpoch(1, ""))
+		return store.EndRebuild(t.Context(), token, 0, agenda.Built{Epoch: agenda.NewEpoch(1, "")})
 	}
 	if err := end(there); !errors.Is(err, agenda.ErrLost) {
 		t.Errorf("the end on the promoted replica: %v, want %v", err, agenda.ErrLost)
 	}
-	if lost, err := there.Lost(t.Context(), func(int) agenda.Epoch { return agenda.NewEpoch(1, "") }); err != nil ||
-		len(lost) != 1 {
-		t.Errorf("lost are %v (%v)", lost, err)
+	if builds, err := there.Builds(t.Context()); err != nil || builds[0].Epoch != "" {
+		t.Errorf("built are %v (%v)", builds, err)
 	}
 	build(t, there, "again")
 	if err := end(here); err != nil {

@@ -35,7 +35,7 @@ func build(t *testing.T, store *agenda.Agendas, id string) {
 	t.Helper()
 	err := store.BeginRebuild(t.Context(), []int{0}, "token")
 	if err == nil {
-		err = store.EndRebuild(t.Context(), "token", 0, agenda.NewEpoch(1, ""))
+		err = store.EndRebuild(t.Context(), "token", 0, agenda.Built{Epoch: agenda.NewEpoch(1, "")})
 	}
 	if err == nil {
 		_, err = store.Accept(t.Context(), 0, []agenda.Entry{{
@@ -93,9 +93,8 @@ func TestAPartitionHoldsOnAServerThatItWasNotBuiltOn(t *testing.T) {
 			if err := ask(there); !errors.Is(err, agenda.ErrLost) {
 				t.Errorf("on the promoted replica: %v, want %v", err, agenda.ErrLost)
 			}
-			lost, err := there.Lost(t.Context(), func(int) agenda.Epoch { return agenda.NewEpoch(1, "") })
-			if err != nil || len(lost) != 1 {
-				t.Errorf("lost are %v (%v)", lost, err)
+			if builds, err := there.Builds(t.Context()); err != nil || builds[0].Epoch != "" {
+				t.Errorf("built are %v (%v)", builds, err)
 			}
 			build(t, there, "again")
 			reply, err := there.Take(t.Context(), dispatch.TakeRequest{ID: "rebuilt", Pull: 1})

@@ -42,8 +42,12 @@ func (s *Agendas) Spread() { s.oneServer = false }
 
 // BeginRebuild stops partitions and empties them.
 func (s *Agendas) BeginRebuild(ctx context.Context, partitions []int, token string) error {
-	if err := s.Stop(ctx, partitions, token); err != nil {
+	if _, err := s.Stop(ctx, partitions, token, ""); err != nil {
 		return err
 	}
-	return s.Empty(ctx, partitions, token)
+	kept := map[int]Kept{}
+	for _, partition := range partitions {
+		kept[partition] = Kept{Ends: true}
+	}
+	return s.Empty(ctx, kept, token)
 }

@@ -13,8 +13,8 @@ var ErrSeveralServers = errors.New("the partitions are on several servers")
 
 // Glance is what another store follows of the partitions, all of it read at once.
 type Glance struct {
-	// Epochs and Counts are those of each partition, without the deferrals of categories.
-	Epochs []Epoch
+	// Builds and Counts are those of each partition, without the deferrals of categories.
+	Builds map[int]Built
 	Counts []PartitionCounts
 	// Ends says that some partition has ends that the other store does not know of.
 	Ends bool
@@ -22,25 +22,25 @@ type Glance struct {
 	Identity string
 }
 
-// Glance asks a single server once for what [Agendas.Identity], [Agendas.Lost], [Agendas.EachEnds] and [Agendas.Counts]
-// ask for one by one. On Redis Cluster it returns [ErrSeveralServers].
+// Glance asks a single server once for what [Agendas.Identity], [Agendas.Builds], [Agendas.EachEnds] and
+// [Agendas.Counts] ask for one by one. On Redis Cluster it returns [ErrSeveralServers].
 func (s *Agendas) Glance(ctx context.Context) (*Glance, error) {
 	if !s.oneServer {
 		return nil, ErrSeveralServers
 	}
-	epochs, ends := make([]string, len(s.partitions)), make([]string, len(s.partitions))
+	built, ends := make([]string, 0, 2*len(s.partitions)), make([]string, len(s.partitions))
 	counts := make([]*redis.SliceCmd, len(s.partitions))
 	pipe := s.client.Pipeline()
 	info := pipe.Info(ctx, "server", "replication")
 	for partition, prefix := range s.partitions {
-		epochs[partition], ends[partition] = prefix+"epoch", prefix+"z"
+		built, ends[partition] = append(built, prefix+"epoch", prefix+"mark"), prefix+"z"
 	}
-	inForce, unknown := pipe.MGet(ctx, epochs...), pipe.Exists(ctx, ends...)
+	inForce, unknown := pipe.MGet(ctx, built...), pipe.Exists(ctx, ends...)
 	for partition, prefix := range s.partitions {
 		counts[partition] = pipe.HMGet(ctx, prefix+"c", "pulls", "deferrals")
 	}
 	_, _ = pipe.Exec(ctx) // each command has its own error
-	g := &Glance{Ends: unknown.Val() > 0, Identity: identityOf(info.Val())}
+	g := &Glance{Builds: map[int]Built{}, Ends: unknown.Val() > 0, Identity: identityOf(info.Val())}
 	err := errors.Join(inForce.Err(), unknown.Err())
 	if info.Err() != nil { // the embedded engine takes no section
 		var unasked error
@@ -53,13 +53,11 @@ func (s *Agendas) Glance(ctx context.Context) (*Glance, error) {
 			Deferrals int64 `redis:"deferrals"`
 		}
 		err = errors.Join(err, counts[partition].Err(), counts[partition].Scan(&c))
-		var epoch string
-		if partition < len(inForce.Val()) {
-			epoch, _ = inForce.Val()[partition].(string)
+		if inForce.Err() == nil {
+			g.Builds[partition] = builtOf(inForce.Val()[2*partition:])
 		}
-		g.Epochs = append(g.Epochs, Epoch(epoch))
 		g.Counts = append(g.Counts, PartitionCounts{
-			Partition: partition, Epoch: Epoch(epoch).number(), Pulls: c.Pulls, Deferrals: c.Deferrals,
+			Partition: partition, Epoch: g.Builds[partition].Epoch.number(), Pulls: c.Pulls, Deferrals: c.Deferrals,
 		})
 	}
 	if err != nil {

@@ -187,7 +187,7 @@ func TestAGuardedStore(t *testing.T) {
 	if _, err := store.RestoreEntries(t.Context(), "token", partition, []agenda.Entry{restored}); err != nil {
 		t.Fatal(err)
 	}
-	if err := store.EndRebuild(t.Context(), "token", partition, agenda.NewEpoch(2, "here")); err != nil {
+	if err := store.EndRebuild(t.Context(), "token", partition, agenda.Built{Epoch: agenda.NewEpoch(2, "here")}); err != nil {
 		t.Fatal(err)
 	}
 	w.advance(2 * time.Second)

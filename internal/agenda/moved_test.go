@@ -56,7 +56,7 @@ func TestAProcessOnRedisIsRefusedOnceTheStoreHasMoved(t *testing.T) {
 	}
 	wantOut("while the partitions are rebuilt")
 	for partition := range 2 {
-		if err := elsewhere.EndRebuild(t.Context(), "token", partition, agenda.NewEpoch(1, "")); err != nil {
+		if err := elsewhere.EndRebuild(t.Context(), "token", partition, agenda.Built{Epoch: agenda.NewEpoch(1, "")}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -109,7 +109,7 @@ func TestARebuildThatWasOvertakenRemovesNothing(t *testing.T) {
 		entry := agenda.Entry{ID: "n", UserID: "ada", Category: "chat", Priority: 3, Payload: "{}"}
 		begun := other.BeginRebuild(t.Context(), []int{partition}, token)
 		_, restored := other.RestoreEntries(t.Context(), token, partition, []agenda.Entry{entry})
-		ended := other.EndRebuild(t.Context(), token, partition, agenda.NewEpoch(1, ""))
+		ended := other.EndRebuild(t.Context(), token, partition, agenda.Built{Epoch: agenda.NewEpoch(1, "")})
 		if err := errors.Join(begun, restored, ended); err != nil {
 			t.Fatal(err)
 		}

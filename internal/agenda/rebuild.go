@@ -2,8 +2,8 @@ package agenda
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -80,38 +80,6 @@ func (e Epoch) number() int64 {
 	return n
 }
 
-// Lost lists the partitions that have another epoch than they should. Each partition is checked by itself; the error
-// joins those of the partitions that can't be reached.
-func (s *Agendas) Lost(ctx context.Context, should func(partition int) Epoch) ([]int, error) {
-	return s.whose(ctx, func(partition int, epoch Epoch) bool { return epoch != should(partition) })
-}
-
-// Reachable lists the partitions that can be reached. The error joins those of the others.
-func (s *Agendas) Reachable(ctx context.Context) ([]int, error) {
-	return s.whose(ctx, func(int, Epoch) bool { return true })
-}
-
-// whose lists the partitions whose epoch fits. The error joins those of the partitions that can't be reached.
-func (s *Agendas) whose(ctx context.Context, fits func(partition int, epoch Epoch) bool) ([]int, error) {
-	pipe := s.client.Pipeline()
-	epochs := make([]*redis.StringCmd, len(s.partitions))
-	for partition, prefix := range s.partitions {
-		epochs[partition] = pipe.Get(ctx, prefix+"epoch")
-	}
-	_, _ = pipe.Exec(ctx) // each command has its own error
-	var partitions []int
-	var faults []error
-	for partition, epoch := range epochs {
-		switch err := epoch.Err(); {
-		case err != nil && !errors.Is(err, redis.Nil):
-			faults = append(faults, fmt.Errorf("read the epoch of partition %d: %w", partition, err))
-		case fits(partition, Epoch(epoch.Val())):
-			partitions = append(partitions, partition)
-		}
-	}
-	return partitions, errors.Join(faults...)
-}
-
 // inRebuild is a Lua function that reports whether a partition is in a rebuild, on the data on which the rebuild began.
 // A server that has restarted, or was promoted, has the token perhaps, but not what was restored last.
 const inRebuild = script.Here + `local function in_rebuild(key, token)
@@ -134,37 +102,49 @@ const requireRebuildOf = "if ARGV[2] ~= '' and ARGV[2] ~= 'epoch' then\n" + inRe
 //
 //	KEYS[1]  the token of the rebuild that the partition is in
 //	KEYS[2]  the epoch
-//	KEYS[3]  the epoch that the partition has lost
+//	KEYS[3]  the epoch that the partition has lost, now or to a rebuild that did not come to its end
+//	KEYS[4]  on which data the partition was built
 //	ARGV[1]  the token of the rebuild that begins
-//	Result   1
-var stop = script.NewWhenFull(script.Here + `if redis.call('EXISTS', KEYS[2]) == 1 then
-  redis.call('RENAME', KEYS[2], KEYS[3])
-end
+//	ARGV[2]  the identity of the server
+//	Result   1 when the partition had its state, and on the server on which it was built; else 0
+var stop = script.NewWhenFull(script.Here + `local epoch = redis.call('GET', KEYS[2])
+local lost = epoch or redis.call('GET', KEYS[3]) or ''
+local whole = string.match(lost, '^%d+ (.*)$') == ARGV[2] and redis.call('GET', KEYS[4]) == here()
+if epoch then redis.call('RENAME', KEYS[2], KEYS[3]) end
 redis.call('SET', KEYS[1], ARGV[1] .. ' ' .. here())
-return 1`)
+return whole and 1 or 0`)
 
 // Stop stops the partitions for a rebuild. Until [Agendas.EndRebuild], only calls with the same token change them. Each
 // of these returns [ErrLost] when another rebuild of a partition has begun meanwhile, or its server has other data than
 // when it was stopped: what was restored may be missing there. After an error, those that were stopped count as lost.
-func (s *Agendas) Stop(ctx context.Context, partitions []int, token string) error {
+// Stop returns those that had not lost their state on the server with this identity.
+func (s *Agendas) Stop(ctx context.Context, partitions []int, token, identity string) (whole []int, err error) {
 	for _, partition := range partitions {
 		prefix := s.partitions[partition]
-		keys := []string{prefix + "rebuild", prefix + "epoch", prefix + "counted"}
-		if err := stop.Run(ctx, s.client, keys, token).Err(); err != nil {
-			return fmt.Errorf("stop partition %d: %w", partition, err)
+		keys := []string{prefix + "rebuild", prefix + "epoch", prefix + "counted", prefix + "built"}
+		had, err := stop.Run(ctx, s.client, keys, token, identity).Int()
+		if err != nil {
+			return nil, fmt.Errorf("stop partition %d: %w", partition, err)
+		}
+		if had == 1 {
+			whole = append(whole, partition)
 		}
 	}
-	return nil
+	return whole, nil
 }
 
-// Empty removes all state and the wake-ups of partitions that are stopped. It returns [ErrLost] when another rebuild of
-// them has begun meanwhile.
-func (s *Agendas) Empty(ctx context.Context, partitions []int, token string) error {
+// Kept says what of a partition outlives a rebuild: the ends that the other store does not know of, and the admissions
+// that the limiter counts.
+type Kept struct{ Ends, Windows bool }
+
+// Empty removes the state and the wake-ups of partitions that are stopped, but for what each keeps. It returns
+// [ErrLost] when another rebuild of them has begun meanwhile.
+func (s *Agendas) Empty(ctx context.Context, partitions map[int]Kept, token string) error {
 	cluster, ok := s.cfg.Direct.(*redis.ClusterClient)
 	if !ok {
 		return s.wipe(ctx, s.cfg.Direct, partitions, token)
 	}
-	masters, err := s.mastersOf(ctx, cluster, partitions)
+	masters, err := s.mastersOf(ctx, cluster, slices.Collect(maps.Keys(partitions)))
 	if err != nil {
 		return err
 	}
@@ -198,7 +178,8 @@ const wipeBatch = 1000
 
 // wipe removes what a server holds of the partitions: their state, and also their wake-ups, because a rebuild sets a
 // new one for each user for whom something waits, and old ones would be in its way.
-func (s *Agendas) wipe(ctx context.Context, node redis.UniversalClient, partitions []int, token string) error {
+func (s *Agendas) wipe(ctx context.Context, node redis.UniversalClient, partitions map[int]Kept, token string,
+) error {
 	for _, pattern := range []string{"pacer:{push-*", "asynq:{push-*"} {
 		for cursor := uint64(0); ; {
 			keys, next, err := node.Scan(ctx, cursor, pattern, wipeBatch).Result()
@@ -250,12 +231,15 @@ func (s *Agendas) remove(ctx context.Context, token string, keys map[int][]strin
 // stay.
 var queueParts = []string{"pending", "active", "lease", "scheduled", "retry"}
 
+// buildParts say how a partition was built. They stay until it is built anew.
+var buildParts = []string{"rebuild", "counted", "built", "mark"}
+
 // staleOf returns those of the keys that are state of the partitions which a rebuild replaces, by partition.
-func (s *Agendas) staleOf(keys []string, partitions []int) map[int][]string {
+func (s *Agendas) staleOf(keys []string, partitions map[int]Kept) map[int][]string {
 	stale := map[int][]string{}
 	for _, key := range keys {
-		for _, partition := range partitions {
-			if s.stale(key, partition) {
+		for partition, kept := range partitions {
+			if s.stale(key, partition, kept) {
 				stale[partition] = append(stale[partition], key)
 				break
 			}
@@ -264,11 +248,12 @@ func (s *Agendas) staleOf(keys []string, partitions []int) map[int][]string {
 	return stale
 }
 
-// stale reports whether a key is state of a partition that a rebuild replaces. Ends that the other store does not know
-// of are not: nothing else knows of them. The epoch of the counts stays until these are gone.
-func (s *Agendas) stale(key string, partition int) bool {
+// stale reports whether a key is state of a partition that a rebuild replaces. The epoch of the counts stays until
+// these are gone.
+func (s *Agendas) stale(key string, partition int, kept Kept) bool {
 	if name, ours := strings.CutPrefix(key, s.partitions[partition]); ours {
-		return name != "rebuild" && name != "z" && name != "counted"
+		return !slices.Contains(buildParts, name) && !(kept.Ends && name == "z") &&
+			!(kept.Windows && throttle.IsWindow(name))
 	}
 	name, queued := strings.CutPrefix(key, tasksPrefix(partition))
 	return queued && (strings.HasPrefix(name, "t:") || slices.Contains(queueParts, name))
@@ -350,17 +335,18 @@ func (s *Agendas) RestorePause(ctx context.Context, token string, partition int)
 	return nil
 }
 
-// finishRebuild sets the epoch, and where the partition was built, unless the state was lost again during the rebuild.
+// finishRebuild sets the epoch, where the partition was built, and the mark, unless the state was lost again during the
+// rebuild.
 var finishRebuild = script.NewWhenFull(inRebuild + `if not in_rebuild(KEYS[1], ARGV[1]) then return 0 end
 redis.call('DEL', KEYS[1], KEYS[4])
-redis.call('MSET', KEYS[2], ARGV[2], KEYS[3], here())
+redis.call('MSET', KEYS[2], ARGV[2], KEYS[3], here(), KEYS[5], ARGV[3])
 return 1`)
 
 // EndRebuild lets the partition go on. It returns [ErrLost] when the state was lost again meanwhile.
-func (s *Agendas) EndRebuild(ctx context.Context, token string, partition int, epoch Epoch) error {
+func (s *Agendas) EndRebuild(ctx context.Context, token string, partition int, built Built) error {
 	prefix := s.partitions[partition]
-	keys := []string{prefix + "rebuild", prefix + "epoch", prefix + "built", prefix + "counted"}
-	done, err := finishRebuild.Run(ctx, s.client, keys, token, string(epoch)).Int()
+	keys := []string{prefix + "rebuild", prefix + "epoch", prefix + "built", prefix + "counted", prefix + "mark"}
+	done, err := finishRebuild.Run(ctx, s.client, keys, token, string(built.Epoch), built.Mark).Int()
 	if err != nil {
 		return fmt.Errorf("end the rebuild of partition %d: %w", partition, err)
 	}

@@ -262,6 +262,14 @@ func CapKey(prefix string, key Key) string { return prefix + "u:" + key.User }
 // NamedKey is the key of the log of a named cap of a user, with a prefix.
 func NamedKey(prefix, name string, key Key) string { return prefix + "cap:" + name + ":" + key.User }
 
+// IsWindow reports whether a key, without its prefix, is one of those of [Plan.StateKey], [CapKey] and [NamedKey].
+func IsWindow(key string) bool {
+	of, _, _ := strings.Cut(key, ":")
+	return of == "u" || of == "cap" || slices.ContainsFunc(Algorithms(), func(a Algorithm) bool {
+		return algorithms[a].letter == of
+	})
+}
+
 // depth is how many admissions a log must remember for the rules, and for how long.
 func depth(lists ...[]Rule) (admissions int, per time.Duration) {
 	for _, rules := range lists {

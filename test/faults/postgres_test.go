@@ -37,6 +37,12 @@ var losesEnqueued = []rewrite{{
 		"\t\tif _, err := p.store.agendas.Accept(ctx, w.partition, part[(len(part)+2)/3:]); err != nil {",
 }}
 
+// believesRedis is a relay that does not ask whether Postgres has the mark that Redis remembers.
+var believesRedis = []rewrite{{
+	file: "internal/store/postgres/mark.go",
+	says: " || !s.ours[built.Mark]", instead: "",
+}}
+
 // postgresScenarios are what happens to Postgres.
 func postgresScenarios() []*scenario {
 	half := 500 * time.Millisecond
@@ -131,6 +137,31 @@ func postgresScenarios() []*scenario {
 				d.postgres = replica
 			},
 		},
+		{
+			name:  "PostgresRestored",
+			fault: "Postgres restored from a snapshot of its disk that is 3 s old, while Redis lives on", slow: half,
+			holds: "what was delivered since comes again", doubled: inFlight, inject: restorePostgres,
+			without: protection{name: "the mark that both stores keep", rewrites: believesRedis},
+		},
+	}
+}
+
+// restorePostgres follows docs/operate.md. Nothing is accepted after the snapshot: the restored database would lack it.
+func restorePostgres(d *deployment) {
+	d.postgres.Exec(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
+		$$ BEGIN RAISE 'nothing is accepted now' USING ERRCODE = '53400'; END $$`)
+	d.postgres.Exec("CREATE TRIGGER refuse BEFORE INSERT ON pacer.notifications EXECUTE FUNCTION refuse()")
+	before := d.receiver.count()
+	restore := d.postgres.Snapshot()
+	d.last(3 * time.Second)
+	for _, w := range d.workers {
+		w.terminate()
+	}
+	restore()
+	d.inFlight = d.receiver.count() - before + d.sending()
+	d.postgres.Exec("DROP TRIGGER refuse ON pacer.notifications")
+	for i := range d.workers {
+		d.put(i, d.start())
 	}
 }
 

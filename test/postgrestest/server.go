@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/exec"
 	"testing"
 	"time"
 
@@ -91,4 +93,31 @@ func execute(url, statement string) error {
 		return fmt.Errorf("run %q: %w", statement, err)
 	}
 	return nil
+}
+
+// Snapshot copies the server's files, as a snapshot of its disk does. restore gives the server these files, while it is
+// down, and starts it with them.
+func (s *Server) Snapshot() (restore func()) {
+	s.TB.Helper()
+	kept := s.Data() + ".snapshot"
+	s.Kill()
+	s.Check(exec.CommandContext(s.TB.Context(), "cp", "-a", s.Data(), kept).Run())
+	s.Restart()
+	return func() {
+		s.TB.Helper()
+		s.Kill()
+		s.Check(os.RemoveAll(s.Data()))
+		s.Check(os.Rename(kept, s.Data()))
+		s.Restart()
+	}
+}
+
+// Tools is the folder with the programs that come with Postgres, such as pg_dump.
+func Tools(tb testing.TB) string {
+	tb.Helper()
+	bin, err := binaries()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return bin
 }

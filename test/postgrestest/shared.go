@@ -66,6 +66,17 @@ func EmptyURL(tb testing.TB) string {
 	return lease(tb, "template0")
 }
 
+// Copy returns a copy of a database that nobody is connected to, as a dump that is restored into the same cluster makes
+// one. It is gone when the test ends.
+func Copy(tb testing.TB, address string) string {
+	tb.Helper()
+	config, err := pgx.ParseConfig(address)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return lease(tb, config.Database)
+}
+
 // lease copies a database for the test and drops the copy when the test ends.
 func lease(tb testing.TB, from string) string {
 	tb.Helper()

@@ -35,8 +35,8 @@ func TestCountsOfBeforeARebuildAreCountedOnce(t *testing.T) {
 				}
 			}
 			if dies {
-				stopped := w.agendas.Stop(t.Context(), []int{ada}, "dies")
-				emptied := w.agendas.Empty(t.Context(), []int{ada}, "dies")
+				_, stopped := w.agendas.Stop(t.Context(), []int{ada}, "dies", "")
+				emptied := w.agendas.Empty(t.Context(), map[int]agenda.Kept{ada: {}}, "dies")
 				left := w.redis.Restore(t.Context(), keys[0], 0, old[0]).Err() // it died before it removed the counts
 				if err := errors.Join(stopped, emptied, left); err != nil {
 					t.Fatal(err)

@@ -156,19 +156,19 @@ const (
 	endPartitions = 8
 )
 
-// writeEnds writes the ends that the agendas decided by themselves. A partition whose Redis is away does not hold up
-// the others.
-func (l *Relay) writeEnds(ctx context.Context) error {
-	faults := make([]error, l.store.agendas.Partitions())
+// writeEnds writes the ends that the agendas of these partitions decided by themselves. A partition whose Redis is away
+// does not hold up the others.
+func (l *Relay) writeEnds(ctx context.Context, partitions []int) error {
+	faults := make([]error, len(partitions))
 	var group errgroup.Group
 	group.SetLimit(endPartitions)
-	for partition := range faults {
+	for i, partition := range partitions {
 		group.Go(func() error {
-			faults[partition] = l.store.writeEndsOf(ctx, partition)
+			faults[i] = l.store.writeEndsOf(ctx, partition)
 			return nil
 		})
 	}
-	_ = group.Wait() // the faults are kept by partition
+	_ = group.Wait() // each partition has its own fault
 	return errors.Join(faults...)
 }
 

@@ -31,8 +31,9 @@ var wholeReaders = map[string]string{
 // background statements hold no delivery up when they read more than they must. Without the session's settings they may
 // do so while a table fills, until it is analysed for the first time.
 var background = map[string]bool{
-	"admissionsSQL": true, "oldestOpenSQL": true, "openSQL": true, "fillersSQL": true, "foldSQL": true,
-	"purgeHistorySQL": true, "purgeClearedSQL": true, "findOpenSQL": true, "verifyOpenSQL": true,
+	"lostSQL": true, "calmSQL": true, "admissionsSQL": true, "oldestOpenSQL": true, "openSQL": true,
+	"fillersSQL": true, "foldSQL": true,
+	"purgeHistorySQL": true, "purgeClearedSQL": true, "purgeMarksSQL": true, "findOpenSQL": true, "verifyOpenSQL": true,
 }
 
 // wantedIndexes names the index of each statement that several indexes could serve, where all but one would read rows
@@ -68,7 +69,7 @@ func TestStatementsUseTheirIndexes(t *testing.T) {
 	}
 	for _, table := range []string{
 		"notifications", "attempts", "outbox", "unplaced", "preferences", "devices", "deliveries", "idempotency_keys",
-		"tallies", "accepted_elsewhere", "history", "audit", "cleared",
+		"tallies", "accepted_elsewhere", "history", "audit", "cleared", "marks",
 	} {
 		exec("ALTER TABLE pacer." + table + " SET (autovacuum_enabled = off)")
 	}
@@ -90,7 +91,7 @@ func TestStatementsUseTheirIndexes(t *testing.T) {
 		{name: "history", fill: slices.Concat(
 			[]string{`TRUNCATE pacer.notifications, pacer.attempts, pacer.outbox, pacer.unplaced, pacer.preferences,
 				pacer.devices, pacer.deliveries, pacer.idempotency_keys, pacer.tallies, pacer.accepted_elsewhere,
-				pacer.history, pacer.audit, pacer.cleared`},
+				pacer.history, pacer.audit, pacer.cleared, pacer.marks`},
 			fillTables("now()", "'delivered'"),
 			[]string{"ANALYZE"},
 		)},
@@ -164,6 +165,7 @@ func fillTables(endedAt, status string) []string {
 			series,
 		`INSERT INTO pacer.cleared (user_id, log, until) SELECT 'user' || i, 'cap:', i * 1000000::bigint` + series,
 		`INSERT INTO pacer.accepted_elsewhere (category, accepted) SELECT 'chat', 1` + series,
+		`INSERT INTO pacer.marks (mark, history) SELECT 'm.' || i, ''` + series,
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -36,52 +37,56 @@ type Rebuilt struct {
 }
 
 // RebuildLost rebuilds the partitions that have lost their state: Redis is empty, or another server has taken over,
-// which may have older state. It does nothing while another process rebuilds. A partition whose Redis is away does not
-// hold up the others.
+// which may have older state, or the database has. It does nothing while another process rebuilds. A partition whose
+// Redis is away does not hold up the others.
 func (l *Relay) RebuildLost(ctx context.Context) (Rebuilt, error) {
+	rebuilt, _, err := l.rebuildLost(ctx)
+	return rebuilt, err
+}
+
+// rebuildLost is RebuildLost. It also returns the partitions that have their state by now.
+func (l *Relay) rebuildLost(ctx context.Context) (_ Rebuilt, well []int, _ error) {
 	identity, err := l.store.agendas.Identity(ctx)
 	if err != nil {
-		return Rebuilt{}, err
+		return Rebuilt{}, nil, err
 	}
-	partitions, away := l.lost(ctx, identity)
-	if len(partitions) == 0 {
-		return Rebuilt{}, away
+	seen, lost, away := l.lost(ctx, identity, true)
+	if seen == nil {
+		return Rebuilt{}, nil, away
 	}
-	rebuilt, err := l.rebuildAlone(ctx, identity, func() ([]int, error) {
-		partitions, err := l.lost(ctx, identity)
-		if len(partitions) > 0 {
+	for partition := range seen.builds {
+		if !slices.Contains(lost, partition) {
+			well = append(well, partition)
+		}
+	}
+	if len(lost) == 0 {
+		return Rebuilt{}, well, away
+	}
+	rebuilt, err := l.rebuildAlone(ctx, identity, func() (*look, []int, error) {
+		seen, lost, err := l.lost(ctx, identity, false)
+		if len(lost) > 0 {
 			err = nil // away says the same
 		}
-		return partitions, err
+		return seen, lost, err
 	})
-	return rebuilt, errors.Join(err, away)
+	return rebuilt, append(well, rebuilt.Partitions...), errors.Join(err, away)
 }
 
-// lost lists the partitions that are not in the epoch that the database knows, or were built on another server.
-func (l *Relay) lost(ctx context.Context, identity string) ([]int, error) {
-	epochs, err := l.knownEpochs(ctx)
+// lost lists the partitions that are not in the epoch that the database knows, or were built on another server or from
+// another history of the database. The error also says which partitions can't be reached. marks is as in [Relay.look].
+func (l *Relay) lost(ctx context.Context, identity string, marks bool) (*look, []int, error) {
+	builds, away := l.store.agendas.Builds(ctx)
+	seen, err := l.look(ctx, builds, marks)
 	if err != nil {
-		return nil, err
+		return nil, nil, errors.Join(err, away)
 	}
-	return l.store.agendas.Lost(ctx, func(partition int) agenda.Epoch {
-		return agenda.NewEpoch(epochs[partition], identity)
-	})
-}
-
-// knownEpochs reads the epochs of the partitions as the database knows them.
-func (l *Relay) knownEpochs(ctx context.Context) (map[int]int64, error) {
-	rows, err := l.store.db.Query(ctx, "SELECT partition, epoch FROM pacer.partitions")
-	if err != nil {
-		return nil, describe("read the epochs", err)
+	var lost []int
+	for _, partition := range slices.Sorted(maps.Keys(builds)) {
+		if seen.lost(partition, identity) {
+			lost = append(lost, partition)
+		}
 	}
-	epochs := map[int]int64{}
-	var partition int
-	var epoch int64
-	if _, err := pgx.ForEachRow(rows, []any{&partition, &epoch},
-		func() error { epochs[partition] = epoch; return nil }); err != nil {
-		return nil, describe("read the epochs", err)
-	}
-	return epochs, nil
+	return seen, lost, away
 }
 
 // Rebuild rebuilds every partition that can be reached, and returns an error that names the others. While another
@@ -110,9 +115,11 @@ func (l *Relay) rebuildAll(ctx context.Context) (Rebuilt, error) {
 		return Rebuilt{}, err
 	}
 	var away error
-	rebuilt, err := l.rebuildAlone(ctx, identity, func() (reachable []int, _ error) {
-		reachable, away = l.store.agendas.Reachable(ctx)
-		return reachable, nil
+	rebuilt, err := l.rebuildAlone(ctx, identity, func() (*look, []int, error) {
+		var builds map[int]agenda.Built
+		builds, away = l.store.agendas.Builds(ctx)
+		seen, err := l.look(ctx, builds, false)
+		return seen, slices.Sorted(maps.Keys(builds)), err
 	})
 	return rebuilt, errors.Join(err, away)
 }
@@ -124,7 +131,8 @@ SELECT pg_try_advisory_xact_lock($1) FROM set_config('idle_in_transaction_sessio
 
 // rebuildAlone rebuilds the partitions that which gives, unless another process of the deployment rebuilds. The lock
 // for that belongs to a transaction, because a pooler gives a session to others.
-func (l *Relay) rebuildAlone(ctx context.Context, identity string, which func() ([]int, error)) (Rebuilt, error) {
+func (l *Relay) rebuildAlone(ctx context.Context, identity string, which func() (*look, []int, error),
+) (Rebuilt, error) {
 	tx, err := l.store.db.Begin(ctx, pgx.TxOptions{})
 	if err != nil {
 		return Rebuilt{}, describe("connect for a rebuild", err)
@@ -136,7 +144,7 @@ func (l *Relay) rebuildAlone(ctx context.Context, identity string, which func() 
 	} else if !mine {
 		return Rebuilt{}, nil
 	}
-	partitions, err := which()
+	seen, partitions, err := which()
 	if err != nil || len(partitions) == 0 {
 		return Rebuilt{}, err
 	}
@@ -146,7 +154,8 @@ func (l *Relay) rebuildAlone(ctx context.Context, identity string, which func() 
 	start := time.Now()
 	l.log.InfoContext(ctx, "rebuilding partitions that have lost their state", "partitions", len(partitions))
 	r := &rebuild{
-		Relay: l, identity: identity, token: rand.Text(), partitions: partitions, epochs: map[int]int64{},
+		Relay: l, seen: seen, identity: identity, token: rand.Text(), partitions: partitions,
+		kept: map[int]agenda.Kept{}, epochs: map[int]int64{},
 	}
 	if err := r.run(ctx); err != nil {
 		return Rebuilt{}, fmt.Errorf("rebuild %d partitions: %w", len(partitions), err)
@@ -163,22 +172,32 @@ func (l *Relay) rebuildAlone(ctx context.Context, identity string, which func() 
 // rebuild is a rebuild under way.
 type rebuild struct {
 	*Relay
+	seen                       *look
 	identity, token            string
 	partitions                 []int
+	kept                       map[int]agenda.Kept // what Redis keeps of each
 	waiting, inFlight, windows int
+	latest                     int64         // the highest number of an epoch that Redis has had
 	epochs                     map[int]int64 // the new ones, by partition
+	mark                       string        // what the partitions will remember of Postgres
 }
 
 func (r *rebuild) run(ctx context.Context) error {
 	agendas := r.store.agendas
 	r.cfg.Rebuilding(ctx)
-	if err := agendas.Stop(ctx, r.partitions, r.token); err != nil {
+	whole, err := agendas.Stop(ctx, r.partitions, r.token, r.identity)
+	if err != nil {
 		return err
+	}
+	for _, partition := range r.partitions {
+		kept := r.seen.kept(partition)
+		kept.Windows = kept.Windows && slices.Contains(whole, partition)
+		r.kept[partition] = kept
 	}
 	if err := r.noteLast(ctx); err != nil {
 		return err
 	}
-	if err := agendas.Empty(ctx, r.partitions, r.token); err != nil {
+	if err := agendas.Empty(ctx, r.kept, r.token); err != nil {
 		return err
 	}
 	if err := r.voidClaims(ctx); err != nil {
@@ -191,8 +210,8 @@ func (r *rebuild) run(ctx context.Context) error {
 		return err
 	}
 	for _, partition := range r.partitions {
-		if err := agendas.EndRebuild(ctx, r.token, partition,
-			agenda.NewEpoch(r.epochs[partition], r.identity)); err != nil {
+		built := agenda.Built{Epoch: agenda.NewEpoch(r.epochs[partition], r.identity), Mark: r.mark}
+		if err := agendas.EndRebuild(ctx, r.token, partition, built); err != nil {
 			return err
 		}
 	}
@@ -207,19 +226,17 @@ func (r *rebuild) noteLast(ctx context.Context) error {
 	if len(counts) == 0 {
 		return away
 	}
-	epochs, err := r.knownEpochs(ctx)
-	if err != nil {
-		return err
-	}
 	counts = slices.DeleteFunc(counts, func(c agenda.PartitionCounts) bool { return !r.rebuilds(c.Partition) })
 	for i := range counts {
-		counts[i].Epoch = cmp.Or(counts[i].Epoch, epochs[counts[i].Partition])
+		counts[i].Epoch = cmp.Or(counts[i].Epoch, r.seen.epochs[counts[i].Partition])
+		r.latest = max(r.latest, counts[i].Epoch)
 	}
 	return r.note(ctx, counts)
 }
 
-// voidClaims waits for the claims under way, and makes the grants of earlier epochs void. Whatever is read afterwards
-// includes every notification that was sent or may still be sent.
+// voidClaims waits for the claims under way, and makes the grants of earlier epochs void, also of those that an older
+// state of the database does not know. Whatever is read afterwards includes every notification that was sent or may
+// still be sent.
 func (r *rebuild) voidClaims(ctx context.Context) error {
 	now, err := r.store.agendas.Now(ctx)
 	if err != nil {
@@ -232,11 +249,14 @@ func (r *rebuild) voidClaims(ctx context.Context) error {
 		if _, err := tx.Exec(ctx, surplusSQL, r.store.agendas.Partitions()); err != nil {
 			return err
 		}
+		if err := tx.QueryRow(ctx, markSQL).Scan(&r.mark); err != nil {
+			return err
+		}
 		rows, err := tx.Query(ctx,
 			`INSERT INTO pacer.partitions AS l (partition, epoch, rebuilt_at) SELECT unnest($1::int[]), 1, $2
-			ON CONFLICT (partition) DO UPDATE SET epoch = l.epoch + 1, rebuilt_at = excluded.rebuilt_at
+			ON CONFLICT (partition) DO UPDATE SET epoch = greatest(l.epoch, $3) + 1, rebuilt_at = excluded.rebuilt_at
 			RETURNING partition, epoch`,
-			r.partitions, now.UnixMicro())
+			r.partitions, now.UnixMicro(), r.latest)
 		if err != nil {
 			return err
 		}

@@ -113,7 +113,7 @@ func (w *windowRestore) add(ctx context.Context, a agenda.Admission) {
 
 // hand hands the part over. It waits while so many backlogs are being restored, or the one before this part.
 func (w *windowRestore) hand(ctx context.Context) {
-	if !w.rebuilds(w.backlog.Partition) {
+	if !w.rebuilds(w.backlog.Partition) || w.kept[w.backlog.Partition].Windows {
 		return
 	}
 	if w.parts == nil {

@@ -85,47 +85,30 @@ func (l *Relay) Round(ctx context.Context) error {
 	if l.calm(ctx) {
 		return l.purge(ctx)
 	}
-	_, err := l.RebuildLost(ctx)
-	return errors.Join(err, l.takeUnplaced(ctx), l.emptyOutbox(ctx), l.writeEnds(ctx), l.keepTotals(ctx), l.purge(ctx))
+	_, well, err := l.rebuildLost(ctx)
+	return errors.Join(err, l.takeUnplaced(ctx), l.emptyOutbox(ctx), l.writeEnds(ctx, well), l.keepTotals(ctx),
+		l.purge(ctx))
 }
-
-// calmSQL gives the epochs of the partitions, and reports whether a step of a round would find something: what was not
-// placed for $1, what waits in the outbox, two tallies to fold, and, if $2, what others accepted. Each is the first in
-// the order of an index, because EXISTS alone may read a table.
-const calmSQL = `
-SELECT coalesce(array_agg(partition), '{}'), coalesce(array_agg(epoch), '{}'),
-	(SELECT left_at FROM pacer.unplaced WHERE left_at < now() - $1::interval ORDER BY left_at LIMIT 1) IS NOT NULL
-	OR (SELECT id FROM pacer.outbox ORDER BY left_at, id LIMIT 1) IS NOT NULL
-	OR (SELECT id FROM pacer.tallies ORDER BY id OFFSET 1 LIMIT 1) IS NOT NULL
-	OR $2 AND (SELECT id FROM pacer.accepted_elsewhere ORDER BY id LIMIT 1) IS NOT NULL
-FROM pacer.partitions`
 
 // calm reports whether no step of a round would find anything. What goes wrong here is left to the steps, which name
 // it.
 func (l *Relay) calm(ctx context.Context) bool {
-	seen, err := l.store.agendas.Glance(ctx)
-	if err != nil || seen.Ends {
+	in, err := l.store.agendas.Glance(ctx)
+	if err != nil || in.Ends {
 		return false
 	}
-	for partition, c := range seen.Counts {
+	for partition, c := range in.Counts {
 		if before := l.noted[partition]; c.Epoch != before.Epoch || c.Pulls != before.Pulls ||
 			c.Deferrals != before.Deferrals {
 			return false
 		}
 	}
-	var partitions []int
-	var numbers []int64
-	var found bool
-	if err := l.store.db.QueryRow(ctx, calmSQL, placeTime, l.cfg.Adopted != nil).Scan(&partitions, &numbers,
-		&found); err != nil || found {
+	seen, err := l.lookCalm(ctx, in.Builds)
+	if err != nil || seen.found {
 		return false
 	}
-	built := make(map[int]int64, len(partitions))
-	for i, partition := range partitions {
-		built[partition] = numbers[i]
-	}
-	for partition, epoch := range seen.Epochs {
-		if epoch != agenda.NewEpoch(built[partition], seen.Identity) {
+	for partition := range in.Builds {
+		if seen.lost(partition, in.Identity) {
 			return false
 		}
 	}
@@ -178,7 +161,7 @@ func (r *Store) Purge(ctx context.Context, longestWindow time.Duration) (int64, 
 		}
 	}
 	return total, errors.Join(r.purgeImported(ctx, keep), r.purgeKeys(ctx), r.purgeHistory(ctx),
-		r.purgeCleared(ctx, keep))
+		r.purgeCleared(ctx, keep), r.purgeMarks(ctx))
 }
 
 // purgeKeysSQL removes idempotency keys that have expired, and returns how many it has looked at. One whose

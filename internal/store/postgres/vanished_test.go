@@ -71,7 +71,8 @@ func ended(t *testing.T, want string, call func(context.Context) error) error {
 func TestNoStepOfARoundWaitsForEver(t *testing.T) {
 	t.Parallel()
 	for table, want := range map[string]string{
-		"partitions":         "read the epochs",
+		"partitions":         "read the epochs and marks",
+		"marks":              "read the epochs and marks",
 		"unplaced":           "look for notifications that did not reach Redis",
 		"outbox":             "empty the outbox",
 		"accepted_elsewhere": "count what producers accepted",

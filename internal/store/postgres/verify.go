@@ -62,12 +62,12 @@ func (l *Relay) verifyEpochs(ctx context.Context, found func(Difference) error) 
 	if err != nil {
 		return err
 	}
-	partitions, err := l.lost(ctx, identity)
+	_, partitions, err := l.lost(ctx, identity, false)
 	if err != nil {
 		return err
 	}
 	for _, partition := range partitions {
-		detail := "has lost its state, or was built on another server: it grants nothing until it is rebuilt"
+		detail := "has lost its state, or was built on another server or from another database; it is about to be rebuilt"
 		if err := found(Difference{What: DiffEpoch, ID: strconv.Itoa(partition), Detail: detail}); err != nil {
 			return err
 		}

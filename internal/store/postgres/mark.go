@@ -1,0 +1,136 @@
+package postgres
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pacer-notify/pacer/internal/agenda"
+)
+
+// Each partition in Redis remembers a mark of Postgres: a random name, which a relay wrote there first. A database
+// that lacks the mark is another one, or an older state of this one: it was restored from a backup, or has lost its
+// latest commits in a fail-over. A mark also names the history of the server on which it was written, since a fail-over
+// may lose commits that came after the mark. Another history rebuilds the partition. A relay writes a new mark when it
+// looks and something was written since the last one.
+
+// marksSQL gives the epochs of the partitions, which of the marks $1 belong to the present history, and a mark: with $2
+// a new one if it is due, else the latest.
+const marksSQL = `
+WITH ours AS MATERIALIZED (
+	SELECT mark FROM pacer.marks WHERE mark = ANY ($1::text[]) AND (history = '' OR pacer.history() IN ('', history))
+), latest AS MATERIALIZED (
+	SELECT mark, next_xid, alone, at FROM pacer.marks ORDER BY id DESC LIMIT 1
+), made AS (
+	INSERT INTO pacer.marks (mark) SELECT split_part(mark, '.', 1) || '.' || gen_random_uuid() FROM latest
+	WHERE $2 AND EXISTS (SELECT FROM ours) AND at NOT BETWEEN now() - interval '400 ms' AND now()
+		AND NOT (alone AND next_xid = pg_snapshot_xmax(pg_current_snapshot())::text::bigint)
+	RETURNING mark
+)
+SELECT coalesce(array_agg(partition), '{}'), coalesce(array_agg(epoch), '{}'), ARRAY (SELECT mark FROM ours),
+	coalesce((SELECT mark FROM made), (SELECT mark FROM latest), ''),`
+
+const (
+	lostSQL = marksSQL + " false FROM pacer.partitions"
+	// calmSQL also reports whether a step of a round would find something: what was not placed for $3, what waits in
+	// the outbox, two tallies to fold, and, if $4, what others accepted. Each is the first in the order of an index,
+	// because EXISTS alone may read a table.
+	calmSQL = marksSQL + `
+	(SELECT left_at FROM pacer.unplaced WHERE left_at < now() - $3::interval ORDER BY left_at LIMIT 1) IS NOT NULL
+	OR (SELECT id FROM pacer.outbox ORDER BY left_at, id LIMIT 1) IS NOT NULL
+	OR (SELECT id FROM pacer.tallies ORDER BY id OFFSET 1 LIMIT 1) IS NOT NULL
+	OR $4 AND (SELECT id FROM pacer.accepted_elsewhere ORDER BY id LIMIT 1) IS NOT NULL
+FROM pacer.partitions`
+)
+
+const (
+	// markSQL writes the mark of partitions that are rebuilt.
+	markSQL = `
+INSERT INTO pacer.marks (mark) SELECT coalesce(
+	(SELECT split_part(mark, '.', 1) FROM pacer.marks ORDER BY id DESC LIMIT 1),
+	gen_random_uuid()::text) || '.' || gen_random_uuid()
+RETURNING mark`
+	// purgeMarksSQL leaves the marks of the last hour, or more. A partition whose Redis was away for longer is rebuilt.
+	purgeMarksSQL = `DELETE FROM pacer.marks WHERE id < (SELECT id FROM pacer.marks ORDER BY id DESC LIMIT 1) - 10000`
+)
+
+// purgeMarks removes old marks.
+func (r *Store) purgeMarks(ctx context.Context) error {
+	if _, err := r.db.Exec(ctx, purgeMarksSQL); err != nil {
+		return describe("purge old marks", err)
+	}
+	return nil
+}
+
+// look is what Redis says of the partitions that could be reached, and what Postgres says of them after that.
+type look struct {
+	builds map[int]agenda.Built
+	epochs map[int]int64
+	ours   map[string]bool // which of their marks belong to Postgres's present history
+	mark   string          // the latest
+	found  bool            // there is something to do
+}
+
+// look asks Postgres with lostSQL about partitions that were built so.
+func (l *Relay) look(ctx context.Context, builds map[int]agenda.Built, marks bool) (*look, error) {
+	return l.read(ctx, builds, marks, l.store.db.QueryRow(ctx, lostSQL, marksOf(builds), marks))
+}
+
+// lookCalm does the same with calmSQL.
+func (l *Relay) lookCalm(ctx context.Context, builds map[int]agenda.Built) (*look, error) {
+	row := l.store.db.QueryRow(ctx, calmSQL, marksOf(builds), true, placeTime, l.cfg.Adopted != nil)
+	return l.read(ctx, builds, true, row)
+}
+
+// marksOf lists the marks of partitions, each once.
+func marksOf(builds map[int]agenda.Built) []string {
+	marks := map[string]bool{}
+	for _, built := range builds {
+		marks[built.Mark] = true
+	}
+	return slices.Collect(maps.Keys(marks))
+}
+
+// read reads what Postgres says. With marks, it has the partitions remember the latest mark.
+func (l *Relay) read(ctx context.Context, builds map[int]agenda.Built, marks bool, row pgx.Row) (*look, error) {
+	seen := &look{builds: builds, epochs: map[int]int64{}, ours: map[string]bool{}}
+	var partitions []int
+	var numbers []int64
+	var ours []string
+	if err := row.Scan(&partitions, &numbers, &ours, &seen.mark, &seen.found); err != nil {
+		return nil, describe("read the epochs and marks", err)
+	}
+	for i, partition := range partitions {
+		seen.epochs[partition] = numbers[i]
+	}
+	for _, mark := range ours {
+		seen.ours[mark] = true
+	}
+	if !marks {
+		return seen, nil
+	}
+	behind := map[int]string{}
+	for partition, built := range builds {
+		if seen.ours[built.Mark] && built.Mark != seen.mark {
+			behind[partition] = built.Mark
+		}
+	}
+	return seen, l.store.agendas.Mark(ctx, behind, seen.mark)
+}
+
+// lost reports whether a partition has to be rebuilt.
+func (s *look) lost(partition int, identity string) bool {
+	built := s.builds[partition]
+	return built.Epoch != agenda.NewEpoch(s.epochs[partition], identity) || !s.ours[built.Mark]
+}
+
+// kept is what of a partition a rebuild need not replace. What Redis ended under another history may be open in this
+// one. But Redis has counted every admission that an older state of the same database has, and those that it lacks.
+func (s *look) kept(partition int) agenda.Kept {
+	mark := s.builds[partition].Mark
+	of := func(mark string) string { name, _, _ := strings.Cut(mark, "."); return name }
+	return agenda.Kept{Ends: s.ours[mark], Windows: !s.ours[mark] && mark != "" && of(mark) == of(s.mark)}
+}
