@@ -53,7 +53,7 @@ type wishes struct {
 type deliveries []invariant.Admission
 
 // Admissions implements [invariant.Source].
-func (d *deliveries) Admissions(context.Context, throttle.Micros, throttle.Micros, time.Duration,
+func (d *deliveries) Admissions(context.Context, throttle.Micros, throttle.Micros, func(string) time.Duration,
 ) ([]invariant.Admission, error) {
 	return slices.Clone(*d), nil
 }
@@ -104,7 +104,7 @@ func newWishes(t *testing.T, client *redis.Client, seed uint64,
 			return w.rules.PeriodAt(m.UserID, m.Zone, p, m.At)
 		},
 		Version: parsed.Version,
-		Cleared: func(context.Context, time.Time) (map[string]bool, error) { return nil, nil },
+		Cleared: func(context.Context, time.Time) (map[string]time.Time, error) { return nil, nil },
 		Found:   func(int, int) {}, Log: slog.New(slog.DiscardHandler),
 	})
 	return w

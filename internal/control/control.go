@@ -61,9 +61,9 @@ type Store interface {
 	Note(ctx context.Context, e Entry) error
 	// Audit gives the latest lines, newest first.
 	Audit(ctx context.Context, limit int) ([]Entry, error)
-	// ClearedSince returns the users whose windows were cleared after a moment, by the audit log. Unlike the lines of
-	// the log, it is kept for as long as a limit may look back.
-	ClearedSince(ctx context.Context, since time.Time) (map[string]bool, error)
+	// ClearedSince returns the users whose windows were cleared after a moment, and when last, by the audit log. Unlike
+	// the lines of the log, it is kept for as long as a limit may look back.
+	ClearedSince(ctx context.Context, since time.Time) (map[string]time.Time, error)
 	Jobs
 }
 

@@ -77,18 +77,17 @@ func (p *Postgres) Audit(ctx context.Context, limit int) ([]Entry, error) {
 }
 
 // ClearedSince implements [Store].
-func (p *Postgres) ClearedSince(ctx context.Context, since time.Time) (map[string]bool, error) {
-	rows, err := p.pool.Query(ctx, `SELECT subject FROM pacer.audit WHERE action = 'clear' AND at > $1`, since)
+func (p *Postgres) ClearedSince(ctx context.Context, since time.Time) (map[string]time.Time, error) {
+	rows, err := p.pool.Query(ctx,
+		`SELECT subject, at FROM pacer.audit WHERE action = 'clear' AND at > $1 ORDER BY at`, since)
 	if err != nil {
 		return nil, fmt.Errorf("read whose windows were cleared: %w", err)
 	}
-	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
+	users := map[string]time.Time{}
+	var user string
+	var at time.Time
+	if _, err := pgx.ForEachRow(rows, []any{&user, &at}, func() error { users[user] = at; return nil }); err != nil {
 		return nil, fmt.Errorf("read whose windows were cleared: %w", err)
-	}
-	users := map[string]bool{}
-	for _, name := range names {
-		users[name] = true
 	}
 	return users, nil
 }

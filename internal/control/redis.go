@@ -111,23 +111,25 @@ func (r *Redis) noteCleared(ctx context.Context, e Entry) error {
 }
 
 // ClearedSince implements [Store].
-func (r *Redis) ClearedSince(ctx context.Context, since time.Time) (map[string]bool, error) {
+func (r *Redis) ClearedSince(ctx context.Context, since time.Time) (map[string]time.Time, error) {
 	after := "(" + strconv.FormatInt(since.UnixMicro(), 10)
-	names, err := r.client.ZRangeByScore(ctx, clearedKey, &redis.ZRangeBy{Min: after, Max: "+inf"}).Result()
+	cleared, err := r.client.ZRangeByScoreWithScores(ctx, clearedKey, &redis.ZRangeBy{Min: after, Max: "+inf"}).Result()
 	if err != nil {
 		return nil, fmt.Errorf("read whose windows were cleared: %w", err)
 	}
-	users := map[string]bool{}
-	for _, name := range names {
-		users[name] = true
+	users := map[string]time.Time{}
+	for _, one := range cleared {
+		if user, ok := one.Member.(string); ok {
+			users[user] = time.UnixMicro(int64(one.Score))
+		}
 	}
 	entries, err := r.Audit(ctx, auditKept) // earlier versions noted it in the log only
 	if err != nil {
 		return nil, err
 	}
 	for _, e := range entries {
-		if e.Action == Cleared && e.At.After(since) {
-			users[e.Subject] = true
+		if e.Action == Cleared && e.At.After(since) && e.At.After(users[e.Subject]) {
+			users[e.Subject] = e.At
 		}
 	}
 	return users, nil

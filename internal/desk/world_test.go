@@ -178,7 +178,7 @@ func openPostgres(t *testing.T, cfg agenda.Config) (*postgres.Store, *agenda.Age
 	t.Cleanup(func() { _ = kept.Close() })
 	relay := postgres.NewRelay(kept, postgres.RelayConfig{
 		Check:   func(*notification.Notification) error { return nil },
-		Windows: func() time.Duration { return time.Hour },
+		Windows: func(string) time.Duration { return time.Hour },
 	})
 	if _, err := relay.RebuildLost(t.Context()); err != nil {
 		t.Fatal(err)

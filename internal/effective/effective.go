@@ -65,7 +65,8 @@ type categorySettings struct {
 	categories map[string]agenda.Settings
 	names      []string // of all categories, when there are not too many
 	zone       *time.Location
-	byPeriod   bool // a rule counts by day, week or month
+	longest    time.Duration // window of any rule
+	byPeriod   bool          // a rule counts by day, week or month
 	hours      hours
 	past       hours // for moments that have passed
 }
@@ -110,6 +111,7 @@ func (p *Policy) ofCategory(category string) agenda.Settings {
 		version := current.Version()
 		for name, c := range current.Categories {
 			cached.byPeriod = cached.byPeriod || countsByPeriod(c.Plan)
+			cached.longest = max(cached.longest, longestOf(c.Plan))
 			cached.categories[name] = agenda.Settings{
 				Plan: c.Plan, MaxDefer: c.MaxDefer, BypassFrom: current.BypassFrom(c),
 				Basis: notification.Basis{PolicyVersion: version},
@@ -179,21 +181,24 @@ func (p *Policy) ShortestMaxDefer() time.Duration {
 	return shortest
 }
 
-// LongestWindow is the longest of any rule in effect.
-func (p *Policy) LongestWindow() time.Duration {
-	longest := time.Duration(0)
-	for name := range p.Current().Categories {
-		longest = max(longest, longestOf(p.Settings("", name)))
+// LongestWindow is the longest of any rule in effect for a user. Without one, it is that of whoever has no limits of
+// their own.
+func (p *Policy) LongestWindow(userID string) time.Duration {
+	p.ofCategory(policy.DefaultCategory)
+	longest := p.cached.Load().longest
+	wish, _ := p.Own.Of(userID)
+	for category, own := range wish.Limits {
+		longest = max(longest, longestOf(p.ofCategory(category).Plan.WithOwnLimits(own)))
 	}
-	return max(longest, p.Own.Longest())
+	return longest
 }
 
-func longestOf(s agenda.Settings) time.Duration {
+func longestOf(plan throttle.Plan) time.Duration {
 	longest := time.Duration(0)
-	for _, rule := range s.Plan.Rules {
+	for _, rule := range plan.Rules {
 		longest = max(longest, rule.Per)
 	}
-	if !s.Plan.Algorithm.KeepsLog() {
+	if !plan.Algorithm.KeepsLog() {
 		longest *= 2 // a counter's window may have begun a window before the admission that it still counts
 	}
 	return longest

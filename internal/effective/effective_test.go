@@ -150,21 +150,28 @@ func TestSettingsFollowAReplacedPolicy(t *testing.T) {
 	}
 }
 
+// countersText is a policy whose windows are counters.
+const countersText = "version: 1\ncategories:\n  default: {algorithm: fixed_window, limits: [{max: 5, per: 1h}]}\n"
+
+// A user's own limits reach back for that user, and for nobody else.
 func TestLongestWindowReachesBackAsFarAsAnyRuleCounts(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name, text, own string
-		want            time.Duration
+		want, ofAda     time.Duration // ofAda: if it differs
 	}{
 		{name: "Log", text: rulesText, want: 24 * time.Hour},
 		{
-			name: "OwnLimits", text: rulesText, own: `{"limits": [{"max": 1, "per": "48h"}]}`,
-			want: 48 * time.Hour,
+			name: "OwnLimits", text: rulesText, own: `{"limits": [{"max": 1, "per": "366d"}]}`,
+			want: 24 * time.Hour, ofAda: 366 * 24 * time.Hour,
 		},
 		{
-			name: "CounterBeganAWindowBefore",
-			text: "version: 1\ncategories:\n  default: {algorithm: fixed_window, limits: [{max: 5, per: 1h}]}\n",
-			want: 2 * time.Hour,
+			name: "ShorterOwnLimits", text: rulesText, own: `{"limits": [{"max": 1, "per": "1h"}]}`,
+			want: 24 * time.Hour,
+		},
+		{
+			name: "CounterBeganAWindowBefore", text: countersText, own: `{"limits": [{"max": 1, "per": "48h"}]}`,
+			want: 2 * time.Hour, ofAda: 96 * time.Hour,
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -173,8 +180,10 @@ func TestLongestWindowReachesBackAsFarAsAnyRuleCounts(t *testing.T) {
 			if c.own != "" {
 				p.Own = wants(t, "ada", ownLimits("default", c.own))
 			}
-			if got := p.LongestWindow(); got != c.want {
-				t.Errorf("longest window %s, want %s", got, c.want)
+			for user, want := range map[string]time.Duration{"": c.want, "eve": c.want, "ada": max(c.ofAda, c.want)} {
+				if got := p.LongestWindow(user); got != want {
+					t.Errorf("longest window of %q %s, want %s", user, got, want)
+				}
 			}
 		})
 	}

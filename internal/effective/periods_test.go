@@ -39,7 +39,7 @@ user_cap: {limits: [{max: 60, per: 1h}]}
 	if chat := p.Settings("ada", "chat").Plan; !chat.Boundaries.Equal(throttle.Boundaries{}) {
 		t.Errorf("a plan without periods has %v", chat.Boundaries)
 	}
-	if got, want := p.LongestWindow(), throttle.Month.Longest(); got != want {
+	if got, want := p.LongestWindow("ada"), throttle.Month.Longest(); got != want {
 		t.Errorf("the longest window is %s, want %s", got, want)
 	}
 }

@@ -37,7 +37,7 @@ type copies []invariant.Admission
 
 // Admissions implements [invariant.Source].
 func (c copies) Admissions(context.Context, throttle.Micros, throttle.Micros,
-	time.Duration,
+	func(string) time.Duration,
 ) ([]invariant.Admission, error) {
 	return slices.Clone(c), nil
 }
@@ -59,9 +59,9 @@ func BenchmarkRound(b *testing.B) {
 		checker := invariant.New(invariant.Config{
 			Source:  source,
 			Limits:  func(string, string) invariant.Limits { return limits },
-			Window:  func() time.Duration { return 24 * time.Hour },
+			Window:  func(string) time.Duration { return 24 * time.Hour },
 			InForce: func() time.Time { return time.Time{} },
-			Cleared: func(context.Context, time.Time) (map[string]bool, error) { return map[string]bool{}, nil },
+			Cleared: func(context.Context, time.Time) (map[string]time.Time, error) { return nil, nil },
 			Found: func(violations, _ int) {
 				if violations != 0 {
 					b.Fatalf("%d violations", violations)

@@ -26,9 +26,9 @@ func ExampleChecker_Round() {
 		Limits: func(string, string) invariant.Limits {
 			return invariant.Limits{Plan: throttle.Plan{Rules: []throttle.Rule{{Max: 2, Per: time.Minute}}}}
 		},
-		Window:  func() time.Duration { return time.Minute },
+		Window:  func(string) time.Duration { return time.Minute },
 		InForce: func() time.Time { return time.Time{} },
-		Cleared: func(context.Context, time.Time) (map[string]bool, error) { return map[string]bool{}, nil },
+		Cleared: func(context.Context, time.Time) (map[string]time.Time, error) { return map[string]time.Time{}, nil },
 		Found:   func(violations, unended int) { fmt.Println("violations:", violations, "unended:", unended) },
 		Log:     slog.New(slog.DiscardHandler),
 	})

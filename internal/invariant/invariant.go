@@ -42,8 +42,9 @@ type Open struct {
 // Source is a store to be checked.
 type Source interface {
 	// Admissions finds every user with an admission after one moment and until another. It returns all admissions of
-	// these users until the latter, as far back as window before the former, in any order.
-	Admissions(ctx context.Context, after, until throttle.Micros, window time.Duration) ([]Admission, error)
+	// these users until the latter, as far back before the former as each user's window, in any order.
+	Admissions(ctx context.Context, after, until throttle.Micros, window func(userID string) time.Duration) (
+		[]Admission, error)
 	// EachOpen calls do for every notification that was accepted before a moment and has not ended, slowly. One that
 	// changes meanwhile may come twice.
 	EachOpen(ctx context.Context, before time.Time, do func(Open) error) error
@@ -63,8 +64,8 @@ type Config struct {
 	Limits func(userID, category string) Limits
 	// MaxLife gives how long a notification may take from the moment that it may go out until it has ended.
 	MaxLife func(o Open) time.Duration
-	// Window gives the longest window of any rule.
-	Window func() time.Duration
+	// Window gives the longest window of any rule for a user.
+	Window func(userID string) time.Duration
 	// Hours gives when nothing like an admission may be admitted. Defaults to never.
 	Hours func(m Admission) Hours
 	// Period gives the day, week or month that an admission was in, by the clock of its user. Without it, rules of the
@@ -79,9 +80,9 @@ type Config struct {
 	// InForce gives the moment since which the limits are in force. Earlier admissions of which the store does not know
 	// the version are not checked.
 	InForce func() time.Time
-	// Cleared gives the users whose windows an operator has cleared since a moment: the store does not know what the
-	// limiter was told to forget.
-	Cleared func(ctx context.Context, since time.Time) (map[string]bool, error)
+	// Cleared gives the users whose windows an operator has cleared since a moment, and when last: the store does not
+	// know what the limiter was told to forget.
+	Cleared func(ctx context.Context, since time.Time) (map[string]time.Time, error)
 	// Paused reports whether operators have paused the channel, category or partition of a notification.
 	Paused func(o Open) bool
 	// Every is the time between two rounds. Defaults to a minute.
@@ -175,11 +176,35 @@ func (a *Checker) wishesSince(userID string) throttle.Micros {
 	return throttle.MicrosOf(changed.Add(settling))
 }
 
-// forgetExempt forgets changes from before a moment.
-func (a *Checker) forgetExempt(before time.Time) {
+// forgetExempt forgets changes that are older than what is looked at of the admissions after a moment.
+func (a *Checker) forgetExempt(after throttle.Micros) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	maps.DeleteFunc(a.exempt, func(_ string, at time.Time) bool { return at.Before(before) })
+	maps.DeleteFunc(a.exempt, func(userID string, at time.Time) bool { return at.Before(a.since(userID, after)) })
+}
+
+// since is how far back the checker looks for a user's admissions after a moment, and for what decided them.
+func (a *Checker) since(userID string, after throttle.Micros) time.Time {
+	return after.Time().Add(-a.cfg.Window(userID) - settling)
+}
+
+// clearedOf gives those users whose windows were cleared since their admissions count that a round from a moment on
+// looks at. They are noted before they are cleared, and something may have been admitted in between.
+func (a *Checker) clearedOf(ctx context.Context, admissions []Admission, after throttle.Micros) (
+	map[string]time.Time, error,
+) {
+	earliest := a.since("", after)
+	for _, m := range admissions {
+		if since := a.since(m.UserID, after); since.Before(earliest) {
+			earliest = since
+		}
+	}
+	cleared, err := a.cfg.Cleared(ctx, earliest)
+	if err != nil {
+		return nil, fmt.Errorf("read whose windows were cleared: %w", err)
+	}
+	maps.DeleteFunc(cleared, func(userID string, at time.Time) bool { return !at.After(a.since(userID, after)) })
+	return cleared, nil
 }
 
 // Latest returns what was found up to now.
@@ -232,20 +257,19 @@ func (a *Checker) Round(ctx context.Context, now time.Time) error {
 // violations counts the admissions until a moment that came sooner than a rule or the hours allow, and those that can't
 // be checked.
 func (a *Checker) violations(ctx context.Context, until throttle.Micros) (found, notChecked int, err error) {
-	window, after := a.cfg.Window(), a.checked
+	after := a.checked
 	if until <= after {
 		return 0, 0, nil
 	}
-	admissions, err := a.cfg.Source.Admissions(ctx, after, until, window)
+	admissions, err := a.cfg.Source.Admissions(ctx, after, until, a.cfg.Window)
 	if err != nil {
 		return 0, 0, fmt.Errorf("read the admissions: %w", err)
 	}
-	// They are noted before they are cleared, and something may have been admitted in between.
-	cleared, err := a.cfg.Cleared(ctx, after.Time().Add(-window-settling))
+	cleared, err := a.clearedOf(ctx, admissions, after)
 	if err != nil {
-		return 0, 0, fmt.Errorf("read whose windows were cleared: %w", err)
+		return 0, 0, err
 	}
-	a.forgetExempt(after.Time().Add(-window - settling))
+	a.forgetExempt(after)
 	r := &round{
 		cfg: a.cfg, after: after, until: until, inForce: throttle.MicrosOf(a.cfg.InForce().Add(settling)),
 		cleared: cleared, wishesSince: a.wishesSince, unchecked: map[unchecked]int{},

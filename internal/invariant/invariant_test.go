@@ -23,7 +23,7 @@ type store struct {
 
 // Admissions implements [invariant.Source].
 func (r *store) Admissions(context.Context, throttle.Micros, throttle.Micros,
-	time.Duration,
+	func(string) time.Duration,
 ) ([]invariant.Admission, error) {
 	return r.admissions, r.away
 }
@@ -57,7 +57,7 @@ func config(r *store, text *bytes.Buffer) invariant.Config {
 	cfg := invariant.Config{
 		Source:  r,
 		Limits:  func(string, string) invariant.Limits { return invariant.Limits{} },
-		Window:  func() time.Duration { return time.Hour },
+		Window:  func(string) time.Duration { return time.Hour },
 		InForce: func() time.Time { return time.Time{} },
 		Cleared: clearedOf(),
 		Paused:  func(invariant.Open) bool { return false },
@@ -72,11 +72,11 @@ func config(r *store, text *bytes.Buffer) invariant.Config {
 }
 
 // clearedOf returns the users whose windows were cleared.
-func clearedOf(users ...string) func(context.Context, time.Time) (map[string]bool, error) {
-	return func(context.Context, time.Time) (map[string]bool, error) {
-		cleared := map[string]bool{}
+func clearedOf(users ...string) func(context.Context, time.Time) (map[string]time.Time, error) {
+	return func(context.Context, time.Time) (map[string]time.Time, error) {
+		cleared := map[string]time.Time{}
 		for _, user := range users {
-			cleared[user] = true
+			cleared[user] = began.Add(time.Hour)
 		}
 		return cleared, nil
 	}
@@ -109,7 +109,7 @@ type slow struct {
 }
 
 // Admissions implements [invariant.Source].
-func (r *slow) Admissions(_ context.Context, _, until throttle.Micros, _ time.Duration) (
+func (r *slow) Admissions(_ context.Context, _, until throttle.Micros, _ func(string) time.Duration) (
 	ended []invariant.Admission, err error,
 ) {
 	for _, m := range r.admissions {
@@ -219,6 +219,35 @@ func TestWhatIsNoViolation(t *testing.T) {
 	}
 }
 
+// A user's windows that were cleared, or whose limits have changed, are unknown for as long as that user's windows look
+// back, however far those of others do.
+func TestOneUsersWindowsSayNothingOfAnothers(t *testing.T) {
+	t.Parallel()
+	r := &store{}
+	r.admit(20*time.Second, 21*time.Second, 20*time.Second, 21*time.Second)
+	r.admissions[2].UserID, r.admissions[3].UserID = "wide", "wide"
+	limits := limitsOf(throttle.Rolling, throttle.Rule{Max: 1, Per: time.Minute})
+	result, log := round(t, r, func(c *invariant.Config) {
+		c.Window = func(userID string) time.Duration {
+			if userID == "wide" {
+				return 366 * 24 * time.Hour
+			}
+			return time.Hour
+		}
+		c.Cleared = func(_ context.Context, since time.Time) (map[string]time.Time, error) {
+			longAgo := began.Add(-200 * 24 * time.Hour)
+			if !longAgo.After(since) {
+				return nil, nil
+			}
+			return map[string]time.Time{"ada": longAgo, "wide": longAgo}, nil
+		}
+	}, limits)
+	if result.Violations != 1 || result.Unchecked != 2 {
+		t.Errorf("%d violations and %d unchecked, want ada's one and two of the wide one: %s", result.Violations,
+			result.Unchecked, log)
+	}
+}
+
 func TestUnended(t *testing.T) {
 	t.Parallel()
 	now := began.Add(time.Hour)
@@ -261,7 +290,7 @@ func TestNoResultWithoutTheStore(t *testing.T) {
 	away := errors.New("away")
 	checker := invariant.New(invariant.Config{
 		Source:  &store{away: away},
-		Window:  func() time.Duration { return time.Hour },
+		Window:  func(string) time.Duration { return time.Hour },
 		InForce: func() time.Time { return time.Time{} },
 		Found:   func(int, int) { t.Error("it reports a round") },
 		Log:     slog.New(slog.DiscardHandler),
@@ -282,9 +311,9 @@ func TestChangedLimits(t *testing.T) {
 	cfg := invariant.Config{
 		Source:  r,
 		Limits:  func(string, string) invariant.Limits { return limits },
-		Window:  func() time.Duration { return time.Minute },
+		Window:  func(string) time.Duration { return time.Minute },
 		InForce: func() time.Time { return time.Time{} },
-		Cleared: func(context.Context, time.Time) (map[string]bool, error) { return nil, errors.ErrUnsupported },
+		Cleared: func(context.Context, time.Time) (map[string]time.Time, error) { return nil, errors.ErrUnsupported },
 		Found:   func(v, _ int) { found = v },
 		Log:     slog.New(slog.DiscardHandler),
 	}
@@ -306,14 +335,14 @@ func TestWindowsClearedBeforeTheRoundCount(t *testing.T) {
 	t.Parallel()
 	asked := time.Time{}
 	cfg := config(&store{}, nil)
-	cfg.Cleared = func(_ context.Context, since time.Time) (map[string]bool, error) {
+	cfg.Cleared = func(_ context.Context, since time.Time) (map[string]time.Time, error) {
 		asked = since
 		return nil, nil
 	}
 	if err := invariant.New(cfg).Round(t.Context(), began.Add(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	if earliest := began.Add(-cfg.Window()); asked.After(earliest.Add(-10 * time.Second)) {
+	if earliest := began.Add(-cfg.Window("")); asked.After(earliest.Add(-10 * time.Second)) {
 		t.Errorf("it asks since %s for windows from %s on", asked, earliest)
 	}
 }

@@ -206,7 +206,7 @@ func (l *life) check(t *rapid.T) invariant.Result {
 			}
 			return period
 		},
-		Window: throttle.Month.Longest, Version: func() string { return "v" }, InForce: func() time.Time { return now },
+		Window: func(string) time.Duration { return throttle.Month.Longest() }, Version: func() string { return "v" }, InForce: func() time.Time { return now },
 		Cleared: clearedOf(), Found: func(int, int) {}, Now: func() time.Time { return now.Add(-time.Second) },
 		Behind: time.Microsecond,
 	})

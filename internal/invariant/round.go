@@ -18,7 +18,7 @@ type round struct {
 	version string
 	inForce throttle.Micros
 	// cleared are the users whose windows were cleared.
-	cleared map[string]bool
+	cleared map[string]time.Time
 	// wishesSince gives the moment after which a user's admissions were allowed by the preferences of today.
 	wishesSince func(userID string) throttle.Micros
 	// unchecked counts what is not checked, or not in all.
@@ -162,6 +162,9 @@ func (h *history) pastOf(admissions []Admission) past {
 	return p
 }
 
+// wasCleared reports whether a user's windows were cleared.
+func (r *round) wasCleared(userID string) bool { return !r.cleared[userID].IsZero() }
+
 // isOfRound reports whether this round is to check an admission, if it can.
 func (h *history) isOfRound(m Admission) bool {
 	return m.At > h.after && m.At <= h.until && !h.bypasses(m)
@@ -197,7 +200,7 @@ func (h *history) exceeded(m Admission, before past) (violation, bool) {
 	plan, wishesKnown := h.limits[m.Category].Plan, m.At > h.since
 	for _, rule := range plan.Rules {
 		byUser := rule.Kind == throttle.KindLimit || rule.Kind == throttle.KindGap || rule.Period > 0 && m.Zone == ""
-		if h.cleared[m.UserID] || byUser && !wishesKnown {
+		if h.wasCleared(m.UserID) || byUser && !wishesKnown {
 			continue
 		}
 		if frees := h.frees(m, rule, plan.Algorithm, before); frees > m.At {
@@ -280,7 +283,7 @@ func (h *history) noteUnchecked(admissions []Admission) {
 			h.unchecked[unchecked{otherPolicy, cmp.Or(m.Version, "unknown")}]++
 		case m.At <= h.since:
 			h.unchecked[unchecked{why: changedWishes}]++
-		case h.cleared[m.UserID]:
+		case h.wasCleared(m.UserID):
 			h.unchecked[unchecked{why: clearedWindows}]++
 		}
 	}

@@ -98,14 +98,6 @@ func (m *Memory) Of(userID string) (*Wish, throttle.Micros) {
 	return e.wish, e.until
 }
 
-// Longest is the longest window of any user's own rule.
-func (m *Memory) Longest() time.Duration {
-	if m == nil {
-		return 0
-	}
-	return m.wishes.longest()
-}
-
 // Each calls do with everything that users want, and how many of them do. It must not call the Memory.
 func (m *Memory) Each(do func(w *Wish, users int)) {
 	if m != nil {

@@ -76,21 +76,6 @@ func (w *wishes) each(do func(w *Wish, users int)) {
 	}
 }
 
-// longest is the longest window of any rule.
-func (w *wishes) longest() time.Duration {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	longest := time.Duration(0)
-	for _, wish := range w.byText {
-		for _, rules := range wish.Limits {
-			for _, rule := range rules {
-				longest = max(longest, rule.Per)
-			}
-		}
-	}
-	return longest
-}
-
 // read parses what a user wants. What can't be read, because another version wrote it, does not hold: the policy does.
 func (w *wishes) read(of wishText) (*Wish, error) {
 	wish := &Wish{OptOutCategories: of.Categories, OptOutChannels: of.Channels}

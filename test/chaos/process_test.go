@@ -148,7 +148,7 @@ func (p *process) relayRound(ctx context.Context) error {
 	return p.relay.Round(ctx)
 }
 
-func (w *world) longestWindow() time.Duration {
+func (w *world) longestWindow(string) time.Duration {
 	return max(seconds(max(w.Per, w.CapPer)), w.longest())
 }
 

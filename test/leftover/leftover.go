@@ -19,8 +19,8 @@ import (
 
 // fixed are the keys that a deployment has when nothing is under way: the number of partitions, the policy, the
 // channels, the processes, how far preferences and the policy reached what waits; per partition counts, arrivals, the
-// latest sweep, generations and processes, the epoch, the mark and where it was built; and asynq's registers of queues, of
-// servers and of what these work on, and its totals.
+// latest sweep, generations and processes, the epoch, the mark and where it was built; and asynq's registers of queues,
+// of servers and of what these work on, and its totals.
 var fixed = regexp.MustCompile(`^(pacer:(partitions|policy|channels|preferences:woken|\{retime\}|\{processes\}:all` +
 	`|\{push-\d+\}:(c|a|sweep|generation|holders|epoch|built|mark))` +
 	`|asynq:(queues|servers|workers|schedulers|\{push-\d+\}:(processed|failed)))$`)

@@ -52,7 +52,7 @@ func TestACancelMayOvertakeTheRelay(t *testing.T) {
 	})
 	relay := postgres.NewRelay(slow.store, postgres.RelayConfig{
 		Check:   func(*notification.Notification) error { return nil },
-		Windows: func() time.Duration { return time.Hour },
+		Windows: func(string) time.Duration { return time.Hour },
 	})
 	done := make(chan error, 1)
 	go func() { done <- relay.Round(t.Context()) }()
@@ -136,7 +136,7 @@ func TestACancelMayOvertakeARebuild(t *testing.T) {
 			})
 			rebuilder := postgres.NewRelay(slow.store, postgres.RelayConfig{
 				Check:   func(*notification.Notification) error { return nil },
-				Windows: func() time.Duration { return time.Hour },
+				Windows: func(string) time.Duration { return time.Hour },
 			})
 			if _, err := rebuilder.Rebuild(t.Context()); err != nil {
 				t.Fatal(err)

@@ -16,12 +16,14 @@ INSERT INTO pacer.cleared AS c (user_id, log, until) SELECT $1, log, $3 FROM unn
 ON CONFLICT (user_id, log) DO UPDATE SET until = greatest(c.until, excluded.until)`
 
 const (
-	// clearedSQL returns the logs that were cleared after $1.
-	clearedSQL = "SELECT user_id, log, until FROM pacer.cleared WHERE until > $1"
+	// clearedSQL returns the logs that were cleared.
+	clearedSQL = "SELECT user_id, log, until FROM pacer.cleared"
 	// clearedOfSQL returns those of one user.
 	clearedOfSQL = "SELECT user_id, log, until FROM pacer.cleared WHERE user_id = $1"
-	// purgeClearedSQL removes what no window that is rebuilt looks back to.
-	purgeClearedSQL = "DELETE FROM pacer.cleared WHERE until < $1"
+	// purgeClearedSQL removes what no window that is rebuilt looks back to. A user's own limits may look back further.
+	purgeClearedSQL = `
+DELETE FROM pacer.cleared c WHERE until < $1
+	AND NOT EXISTS (SELECT FROM pacer.preferences p WHERE p.user_id = ANY (ARRAY[c.user_id]) AND p.limits <> '{}')`
 )
 
 // categoryLog and capLog name the logs of a user in pacer.cleared. A cap without a name is the user cap.
@@ -75,9 +77,9 @@ func (c cleared) caps(plan throttle.Plan, at throttle.Micros) []string {
 	return names
 }
 
-// clearedSince reads what was cleared after a moment, by user.
-func clearedSince(ctx context.Context, db querier, since int64) (map[string]cleared, error) {
-	rows, err := db.Query(ctx, clearedSQL, since)
+// allCleared reads what was cleared, by user.
+func allCleared(ctx context.Context, db querier) (map[string]cleared, error) {
+	rows, err := db.Query(ctx, clearedSQL)
 	if err != nil {
 		return nil, describe("read which windows were cleared", err)
 	}

@@ -89,10 +89,11 @@ func importAdmissions(ctx context.Context, tx pgx.Tx, b *transfer.Batch) error {
 }
 
 // purgeImportedSQL removes old admissions that were imported without their notifications. Every other attempt is
-// removed with its notification.
+// removed with its notification. Limits of a user's own may look back further.
 const purgeImportedSQL = `
 DELETE FROM pacer.attempts WHERE notification_id >= '~' AND notification_id = ANY (ARRAY (
-	SELECT notification_id FROM pacer.attempts WHERE notification_id >= '~' AND ended_at < now() - $1::interval
+	SELECT notification_id FROM pacer.attempts a WHERE notification_id >= '~' AND ended_at < now() - $1::interval
+		AND NOT EXISTS (SELECT FROM pacer.preferences p WHERE p.user_id = ANY (ARRAY[a.user_id]) AND p.limits <> '{}')
 		ORDER BY notification_id LIMIT $2))`
 
 func (r *Store) purgeImported(ctx context.Context, keep time.Duration) error {

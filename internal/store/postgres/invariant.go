@@ -10,25 +10,32 @@ import (
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
-// admissionsSQL returns the admissions of every user who was admitted between $1 and $2, as far back as $3. An attempt
-// that has not ended yet has no row in pacer.attempts, and is not among them.
+// freshSQL returns every user who was admitted between $1 and $2.
+const freshSQL = "SELECT DISTINCT user_id FROM pacer.attempts WHERE admitted_at > $1 AND admitted_at <= $2 AND counted"
+
+// admissionsSQL returns the admissions until $3 of users, each as far back as is told beside the user. An attempt that
+// has not ended yet has no row in pacer.attempts, and is not among them.
 const admissionsSQL = `
-WITH fresh AS (
-	SELECT DISTINCT user_id FROM pacer.attempts WHERE admitted_at > $1 AND admitted_at <= $2 AND counted
-)
 SELECT a.notification_id, a.user_id, a.category, a.admitted_at, coalesce(n.priority, 3), n.expires_at,
 	coalesce(n.channel, ''), a.policy_version, a.zone
-FROM fresh f JOIN pacer.attempts a ON (a.user_id, a.admitted_at) > (f.user_id, $3)
-	AND (a.user_id, a.admitted_at) <= (f.user_id, $2)
-LEFT JOIN pacer.notifications n ON n.id = ANY (ARRAY[a.notification_id])
-WHERE a.counted`
+FROM unnest($1::text[], $2::bigint[]) AS f(user_id, since), LATERAL (
+	SELECT * FROM pacer.attempts a WHERE (a.user_id, a.admitted_at) > (f.user_id, f.since)
+		AND (a.user_id, a.admitted_at) <= (f.user_id, $3) AND a.counted OFFSET 0
+) a LEFT JOIN pacer.notifications n ON n.id = ANY (ARRAY[a.notification_id])`
 
 // Admissions implements [invariant.Source].
 func (r *Store) Admissions(ctx context.Context, after, until throttle.Micros,
-	window time.Duration,
+	window func(userID string) time.Duration,
 ) ([]invariant.Admission, error) {
-	rows, err := r.pool.Query(ctx, admissionsSQL, int64(after), int64(until),
-		int64(throttle.MicrosOf(after.Time().Add(-window))))
+	rows, err := r.pool.Query(ctx, freshSQL, int64(after), int64(until))
+	if err != nil {
+		return nil, describe("read who was admitted", err)
+	}
+	users, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, describe("read who was admitted", err)
+	}
+	rows, err = r.pool.Query(ctx, admissionsSQL, users, sinceOf(users, after.Time(), window), int64(until))
 	if err != nil {
 		return nil, describe("read the admissions", err)
 	}

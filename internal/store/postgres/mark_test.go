@@ -129,7 +129,8 @@ func TestRelaysDoNotTakeEachOtherForAnotherHistory(t *testing.T) {
 	var relays sync.WaitGroup
 	for range 4 {
 		relay := postgres.NewRelay(w.store, postgres.RelayConfig{
-			Check: func(*notification.Notification) error { return nil }, Windows: func() time.Duration { return time.Hour },
+			Check:   func(*notification.Notification) error { return nil },
+			Windows: func(string) time.Duration { return time.Hour },
 		})
 		relays.Go(func() {
 			for marks := 0; marks < 6; {
@@ -186,7 +187,7 @@ func TestMarksStayFew(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, redistest.Client(t))
 	w.exec(t, "INSERT INTO pacer.marks (mark) SELECT 'm.' || i FROM generate_series(1, 20500) i")
-	if _, err := w.store.Purge(t.Context(), time.Hour); err != nil {
+	if _, err := w.relay.Purge(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	var marks, latest int

@@ -244,7 +244,7 @@ func TestARoundReadsLittleWhileRedisIsAway(t *testing.T) {
 	p := w.process(t, postgres.Config{StatementTimeout: time.Minute}, func(*process) error { return errShard })
 	relay := postgres.NewRelay(p.store, postgres.RelayConfig{
 		Check:   func(*notification.Notification) error { return nil },
-		Windows: func() time.Duration { return time.Hour },
+		Windows: func(string) time.Duration { return time.Hour },
 	})
 	before := looks.n.Load()
 	if err := relay.Round(t.Context()); !errors.Is(err, errShard) {

@@ -148,7 +148,7 @@ func newWorldOn(tb testing.TB, client *goredis.Client, cfg agenda.Config, addres
 	w.agendas, w.store = open(tb, pool, client, cfg, change...)
 	w.relay = postgres.NewRelay(w.store, postgres.RelayConfig{
 		Check:   func(*notification.Notification) error { return nil },
-		Windows: func() time.Duration { return time.Hour },
+		Windows: func(string) time.Duration { return time.Hour },
 	})
 	if _, err := w.relay.RebuildLost(tb.Context()); err != nil {
 		tb.Fatal(err)

@@ -45,7 +45,7 @@ func rebuildLocked(ctx context.Context, t *testing.T) (release func(), result <-
 	log, returned := make(messages, 10), make(chan error, 1)
 	store := postgres.New(w.pool, w.agendas, postgres.Config{Log: slog.New(slog.NewTextHandler(log, nil))})
 	t.Cleanup(func() { _ = store.Close() })
-	relay := postgres.NewRelay(store, postgres.RelayConfig{Windows: func() time.Duration { return time.Hour }})
+	relay := postgres.NewRelay(store, postgres.RelayConfig{Windows: func(string) time.Duration { return time.Hour }})
 	go func() {
 		done, err := relay.Rebuild(ctx)
 		if err == nil && len(done.Partitions) != storetest.Partitions {
@@ -95,7 +95,7 @@ func TestARebuildTellsAsItBeginsAndAsItEnds(t *testing.T) {
 	w := newWorld(t, client)
 	var built []int64
 	relay := postgres.NewRelay(w.store, postgres.RelayConfig{
-		Windows: func() time.Duration { return time.Hour },
+		Windows: func(string) time.Duration { return time.Hour },
 		Rebuilding: func(ctx context.Context) {
 			built = append(built, client.Exists(ctx, agenda.PartitionPrefix(0)+"epoch").Val())
 		},
@@ -182,7 +182,7 @@ func TestARebuildOnOtherDataBeginsAgain(t *testing.T) {
 		}
 	})
 	relay := postgres.NewRelay(w.store, postgres.RelayConfig{
-		Windows: func() time.Duration { loseOnce(); return time.Hour }, // asked after the backlogs are restored
+		Windows: func(string) time.Duration { loseOnce(); return time.Hour }, // asked after the backlogs are restored
 	})
 	if _, err := relay.RebuildLost(t.Context()); !errors.Is(err, agenda.ErrLost) {
 		t.Errorf("the rebuild says %v, want %v", err, agenda.ErrLost)

@@ -48,7 +48,8 @@ func limitsWorld(t *testing.T) *world {
 		},
 	})
 	w.relay = postgres.NewRelay(w.store, postgres.RelayConfig{
-		Check: func(*notification.Notification) error { return nil }, Windows: throttle.Day.Longest,
+		Check:   func(*notification.Notification) error { return nil },
+		Windows: func(string) time.Duration { return throttle.Day.Longest() },
 	})
 	return w
 }
@@ -332,7 +333,7 @@ func TestPurgeKeepsWhatALimitCounts(t *testing.T) {
 				VALUES ('~free:ada:1', 1, 1, 'ada', 'free', 1, now() - interval '31 days', 'imported')`)
 			relay := postgres.NewRelay(w.store, postgres.RelayConfig{
 				Check:   func(*notification.Notification) error { return nil },
-				Windows: func() time.Duration { return c.window },
+				Windows: func(string) time.Duration { return c.window },
 			})
 			if err := relay.Round(t.Context()); err != nil {
 				t.Fatal(err)

@@ -34,8 +34,95 @@ SELECT user_id, category, admitted_at, channel, id, token FROM (
 	WHERE ended_at IS NULL AND status = 'sending' AND admitted_at > $1
 ) admitted ORDER BY user_id, category, admitted_at`
 
+// windowsOfSQL returns the same of some users, each since a moment of its own.
+const windowsOfSQL = `
+SELECT w.user_id, category, admitted_at, channel, id, token
+FROM unnest($1::text[], $2::bigint[]) AS w(user_id, since), LATERAL (
+	SELECT a.category, a.admitted_at, coalesce((SELECT n.channel FROM pacer.notifications n
+		WHERE n.id = ANY (ARRAY[a.notification_id])), '') AS channel, '' AS id, '' AS token
+	FROM pacer.attempts a
+	WHERE (a.user_id, a.admitted_at) > (w.user_id, w.since)
+		AND (a.user_id, a.admitted_at) <= (w.user_id, 9223372036854775807) AND a.counted
+	UNION ALL
+	SELECT category, admitted_at, channel, id, token FROM pacer.notifications n
+	WHERE (n.user_id, n.accepted_at) >= (w.user_id, '-infinity') AND (n.user_id, n.accepted_at) <= (w.user_id, 'infinity')
+		AND status = 'sending' AND admitted_at > w.since
+) admitted ORDER BY w.user_id, category, admitted_at`
+
+const (
+	// ownLimitsSQL returns the users with limits of their own, in order.
+	ownLimitsSQL = "SELECT user_id FROM pacer.preferences WHERE limits <> '{}' ORDER BY user_id"
+	// windowsUsers is for how many of them admissions are read at a time.
+	windowsUsers = 1000
+)
+
 // windowsTimeout is how long windowsSQL may take: Postgres sorts all admissions before it returns the first.
 const windowsTimeout = 5 * time.Minute
+
+// counted is an admission that a window may still hold. One of a delivery in flight has the notification's id and the
+// token of its claim.
+type counted struct {
+	user, category, channel, id, claim string
+	at                                 int64
+}
+
+// eachCounted calls do with the admissions that windows may still hold, backlog by backlog, and oldest first. Those of
+// users whose own limits look back further than others' are read apart: nobody else's are read for their sake.
+func (l *Relay) eachCounted(ctx context.Context, db querier, now time.Time, do func(counted) error) error {
+	others := l.cfg.Windows("")
+	rows, err := db.Query(ctx, ownLimitsSQL)
+	if err != nil {
+		return describe("read who has limits of their own", err)
+	}
+	apart, user := []string(nil), ""
+	if _, err := pgx.ForEachRow(rows, []any{&user}, func() error {
+		if l.cfg.Windows(user) > others {
+			apart = append(apart, user)
+		}
+		return nil
+	}); err != nil {
+		return describe("read who has limits of their own", err)
+	}
+	for users := range slices.Chunk(apart, windowsUsers) {
+		rows, err := db.Query(ctx, windowsOfSQL, users, sinceOf(users, now, l.cfg.Windows))
+		if err != nil {
+			return describe("read the admissions of some users", err)
+		}
+		if err := scanCounted(rows, do); err != nil {
+			return err
+		}
+	}
+	rows, err = db.Query(ctx, windowsSQL, now.Add(-others).UnixMicro())
+	if err != nil {
+		return describe("read the admissions", err)
+	}
+	return scanCounted(rows, func(a counted) error {
+		if _, done := slices.BinarySearch(apart, a.user); done {
+			return nil
+		}
+		return do(a)
+	})
+}
+
+// scanCounted reads rows of windowsSQL.
+func scanCounted(rows pgx.Rows, do func(counted) error) error {
+	var a counted
+	_, err := pgx.ForEachRow(rows, []any{&a.user, &a.category, &a.at, &a.channel, &a.id, &a.claim},
+		func() error { return do(a) })
+	if err != nil {
+		return describe("read the admissions", err)
+	}
+	return nil
+}
+
+// sinceOf gives for each user how far back from a moment the user's windows look.
+func sinceOf(users []string, from time.Time, window func(userID string) time.Duration) []int64 {
+	since := make([]int64, len(users))
+	for i, user := range users {
+		since[i] = from.Add(-window(user)).UnixMicro()
+	}
+	return since
+}
 
 // restoreWindows counts the admissions of each backlog again, except in the logs that were cleared since.
 func (r *rebuild) restoreWindows(ctx context.Context, tx querier) error {
@@ -43,26 +130,19 @@ func (r *rebuild) restoreWindows(ctx context.Context, tx querier) error {
 	if err != nil {
 		return err
 	}
-	since := now.Add(-r.cfg.Windows()).UnixMicro()
 	w := &windowRestore{rebuild: r}
-	if w.cleared, err = clearedSince(ctx, tx, since); err != nil {
+	if w.cleared, err = allCleared(ctx, tx); err != nil {
 		return err
 	}
-	rows, err := tx.Query(ctx, windowsSQL, since)
-	if err != nil {
-		return describe("read the admissions", err)
-	}
 	w.group.SetLimit(restorers)
-	var user, category, channel, id, claim string
-	var at int64
-	_, err = pgx.ForEachRow(rows, []any{&user, &category, &at, &channel, &id, &claim}, func() error {
-		if user != w.backlog.UserID || category != w.backlog.Category {
+	err = r.eachCounted(ctx, tx, now, func(a counted) error {
+		if a.user != w.backlog.UserID || a.category != w.backlog.Category {
 			w.end(ctx)
-			w.begin(dispatch.BacklogOf(user, category, r.store.agendas.Partitions()))
+			w.begin(dispatch.BacklogOf(a.user, a.category, r.store.agendas.Partitions()))
 		}
-		admission := agenda.Admission{At: throttle.Micros(at), Channel: notification.Channel(channel)}
-		if g, ok := readToken(claim); ok {
-			admission.InFlight = agenda.GrantName(id, g.Generation)
+		admission := agenda.Admission{At: throttle.Micros(a.at), Channel: notification.Channel(a.channel)}
+		if g, ok := readToken(a.claim); ok {
+			admission.InFlight = agenda.GrantName(a.id, g.Generation)
 		}
 		w.add(ctx, admission)
 		return nil
@@ -70,7 +150,7 @@ func (r *rebuild) restoreWindows(ctx context.Context, tx querier) error {
 	w.end(ctx)
 	restored := w.group.Wait()
 	if err != nil {
-		return describe("read the admissions", err)
+		return err
 	}
 	return restored
 }

@@ -82,7 +82,7 @@ func TestRebuildRestoresAWindowInOrder(t *testing.T) {
 			})
 			relay := postgres.NewRelay(w.store, postgres.RelayConfig{
 				Check:   func(*notification.Notification) error { return nil },
-				Windows: func() time.Duration { return 30 * 24 * time.Hour },
+				Windows: func(string) time.Duration { return 30 * 24 * time.Hour },
 			})
 			w.exec(t, `INSERT INTO pacer.attempts
 					(notification_id, generation, attempt, user_id, category, admitted_at, outcome)

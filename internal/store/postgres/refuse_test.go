@@ -20,7 +20,7 @@ import (
 // lagging is a relay of a process without the policy that names a category.
 func (w *world) lagging(category string) *postgres.Relay {
 	return postgres.NewRelay(w.store, postgres.RelayConfig{
-		Windows: func() time.Duration { return time.Hour },
+		Windows: func(string) time.Duration { return time.Hour },
 		Check: func(n *notification.Notification) error {
 			if n.Category == category {
 				return errors.New("category: is not named in the policy")
@@ -182,7 +182,7 @@ func TestARebuildRestoresWhatIsBeingPlaced(t *testing.T) {
 	})
 	relay := postgres.NewRelay(p.store, postgres.RelayConfig{
 		Check:   func(*notification.Notification) error { return nil },
-		Windows: func() time.Duration { return time.Hour },
+		Windows: func(string) time.Duration { return time.Hour },
 	})
 	placed := make(chan error, 1)
 	go func() { placed <- relay.Round(t.Context()) }()
@@ -264,7 +264,7 @@ func TestMuchThatIsRefusedHoldsUpNothing(t *testing.T) {
 	w := refusing(t, hasty)
 	checked := 0
 	w.relay = postgres.NewRelay(w.store, postgres.RelayConfig{
-		Windows: func() time.Duration { return time.Hour },
+		Windows: func(string) time.Duration { return time.Hour },
 		Check: func(*notification.Notification) error {
 			checked++
 			return errors.New("category: is not named in the policy")

@@ -132,7 +132,7 @@ func TestPurgeKeepsWhatIsYoungOrOpen(t *testing.T) {
 	w.exec(t, `INSERT INTO pacer.attempts
 			(notification_id, generation, attempt, user_id, category, admitted_at, ended_at, outcome)
 		VALUES ('~free:ada:1', 1, 1, 'ada', 'free', 1, now() - interval '31 days', 'imported')`)
-	if n, err := w.store.Purge(t.Context(), time.Hour); err != nil || n != 2 {
+	if n, err := w.relay.Purge(t.Context()); err != nil || n != 2 {
 		t.Fatalf("purged %d, %v; want 2", n, err)
 	}
 	for query, want := range map[string]string{

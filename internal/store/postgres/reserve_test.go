@@ -2,7 +2,6 @@ package postgres_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/notification"
@@ -42,7 +41,7 @@ func TestAKeyIsKeptWhileItsNotificationIsOpen(t *testing.T) {
 		reserved("body", intake.Reservation{Claim: intake.ClaimDone, ID: "old"})
 		reserve("body", "new", intake.Reservation{Claim: intake.ClaimDone, ID: "old"})
 		reserve("other", "new", intake.Reservation{Claim: intake.ClaimOther, ID: "old"})
-		if _, err := w.store.Purge(t.Context(), time.Hour); err != nil {
+		if _, err := w.relay.Purge(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -51,7 +50,7 @@ func TestAKeyIsKeptWhileItsNotificationIsOpen(t *testing.T) {
 	reserved("body", intake.Reservation{Claim: intake.ClaimNew})
 	reserve("body", "new", intake.Reservation{Claim: intake.ClaimNew, ID: "new"})
 	w.exec(t, expire)
-	if _, err := w.store.Purge(t.Context(), time.Hour); err != nil {
+	if _, err := w.relay.Purge(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	var left int
@@ -69,7 +68,7 @@ func TestThePurgePassesKeysOfOpenNotifications(t *testing.T) {
 	w.exec(t, `INSERT INTO pacer.idempotency_keys (key, fingerprint, notification_id, expires_at)
 		SELECT 'open' || i, 'f', 'open', now() - interval '2 days' FROM generate_series(1, 2500) i UNION ALL
 		SELECT 'over' || i, 'f', 'over', now() - interval '1 day' FROM generate_series(1, 2500) i`)
-	if _, err := w.store.Purge(t.Context(), time.Hour); err != nil {
+	if _, err := w.relay.Purge(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	var open, over, expired int

@@ -227,7 +227,7 @@ func TestTotalsAreExact(t *testing.T) {
 			})
 			s.relay = postgres.NewRelay(s.store, postgres.RelayConfig{
 				Check:   func(*notification.Notification) error { return nil },
-				Windows: func() time.Duration { return time.Hour },
+				Windows: func(string) time.Duration { return time.Hour },
 				Adopted: func(_ string, n int64) { s.adopted += n },
 			})
 			steps := []func(){
@@ -306,7 +306,7 @@ func TestTheHistoryForgetsAfterAMonth(t *testing.T) {
 	w.round(t)
 	w.wantHistory(t)
 	w.exec(t, "UPDATE pacer.history SET hour = hour - interval '32 days', category = 'gone'")
-	if _, err := w.store.Purge(t.Context(), time.Hour); err != nil {
+	if _, err := w.relay.Purge(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	var rows int

@@ -28,7 +28,7 @@ func (w *world) impatient(t *testing.T, timeout time.Duration, cfg postgres.Rela
 	t.Helper()
 	store := postgres.New(w.pool, w.agendas, postgres.Config{StatementTimeout: timeout, Log: log})
 	t.Cleanup(func() { _ = store.Close() })
-	cfg.Windows = func() time.Duration { return time.Hour }
+	cfg.Windows = func(string) time.Duration { return time.Hour }
 	cfg.Adopted = func(string, int64) {}
 	return postgres.NewRelay(store, cfg)
 }

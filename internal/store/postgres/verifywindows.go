@@ -5,33 +5,19 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-
-	"github.com/jackc/pgx/v5"
+	"time"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
-// windowsOfSQL is windowsSQL for one user.
-const windowsOfSQL = `
-SELECT category, admitted_at, channel FROM (
-	SELECT a.category, a.admitted_at, coalesce((SELECT n.channel FROM pacer.notifications n
-		WHERE n.id = ANY (ARRAY[a.notification_id])), '') AS channel
-	FROM pacer.attempts a
-	WHERE (a.user_id, a.admitted_at) > ($2, $1) AND (a.user_id, a.admitted_at) <= ($2, 9223372036854775807) AND a.counted
-	UNION ALL
-	SELECT category, admitted_at, channel FROM pacer.notifications
-	WHERE (user_id, accepted_at) >= ($2, '-infinity') AND (user_id, accepted_at) <= ($2, 'infinity')
-		AND status = 'sending' AND admitted_at > $1
-) admitted ORDER BY category, admitted_at`
-
 // admissions are those of one user by category, oldest first.
 type admissions map[string][]agenda.Admission
 
-func (a admissions) add(category string, at int64, channel string) {
-	a[category] = append(a[category],
-		agenda.Admission{At: throttle.Micros(at), Channel: notification.Channel(channel)})
+func (a admissions) add(one counted) {
+	a[one.category] = append(a[one.category],
+		agenda.Admission{At: throttle.Micros(one.at), Channel: notification.Channel(one.channel)})
 }
 
 // momentsOf are the moments of some admissions that a rule counts.
@@ -58,10 +44,9 @@ func (l *Relay) verifyWindows(ctx context.Context, found func(Difference) error)
 	if err != nil {
 		return err
 	}
-	since := now.Add(-l.cfg.Windows()).UnixMicro()
 	missing := doubts[windowDoubts]{
 		look: func(ctx context.Context, users []windowDoubts) ([]windowDoubts, error) {
-			return l.windowsAgain(ctx, users, since)
+			return l.windowsAgain(ctx, users, now)
 		},
 		found: func(w windowDoubts) error {
 			for _, d := range w.differences {
@@ -72,7 +57,7 @@ func (l *Relay) verifyWindows(ctx context.Context, found func(Difference) error)
 			return nil
 		},
 	}
-	forgotten, err := clearedSince(ctx, l.store.pool, since)
+	forgotten, err := allCleared(ctx, l.store.pool)
 	if err != nil {
 		return err
 	}
@@ -83,24 +68,18 @@ func (l *Relay) verifyWindows(ctx context.Context, found func(Difference) error)
 		}
 		return missing.add(ctx, windowDoubts{userID: userID})
 	}
-	rows, err := l.store.pool.Query(ctx, windowsSQL, since)
-	if err != nil {
-		return describe("read the admissions", err)
-	}
-	var last, user, category, channel, id, claim string
-	var at int64
-	admitted := admissions{}
-	if _, err := pgx.ForEachRow(rows, []any{&user, &category, &at, &channel, &id, &claim}, func() error {
-		if user != last {
+	last, admitted := "", admissions{}
+	if err := l.eachCounted(ctx, l.store.pool, now, func(a counted) error {
+		if a.user != last {
 			if err := verify(last, admitted); err != nil {
 				return err
 			}
-			last, admitted = user, admissions{}
+			last, admitted = a.user, admissions{}
 		}
-		admitted.add(category, at, channel)
+		admitted.add(a)
 		return nil
 	}); err != nil {
-		return describe("read the admissions", err)
+		return err
 	}
 	if err := verify(last, admitted); err != nil {
 		return err
@@ -111,10 +90,10 @@ func (l *Relay) verifyWindows(ctx context.Context, found func(Difference) error)
 // windowsAgain compares the windows of some users again. It reads their admissions before and after it looks at Redis:
 // Postgres learns first that an admission does not count, so one that it has at both times must be counted in Redis. It
 // learns first of a clear, too.
-func (l *Relay) windowsAgain(ctx context.Context, users []windowDoubts, since int64) ([]windowDoubts, error) {
+func (l *Relay) windowsAgain(ctx context.Context, users []windowDoubts, now time.Time) ([]windowDoubts, error) {
 	var still []windowDoubts
 	for _, user := range users {
-		before, err := l.admissionsOf(ctx, user.userID, since)
+		before, err := l.admissionsOf(ctx, user.userID, now)
 		if err != nil {
 			return nil, err
 		}
@@ -122,7 +101,7 @@ func (l *Relay) windowsAgain(ctx context.Context, users []windowDoubts, since in
 		if err != nil {
 			return nil, err
 		}
-		after, err := l.admissionsOf(ctx, user.userID, since)
+		after, err := l.admissionsOf(ctx, user.userID, now)
 		if err != nil {
 			return nil, err
 		}
@@ -149,21 +128,13 @@ func (a admissions) both(other admissions) admissions {
 	return shared
 }
 
-func (l *Relay) admissionsOf(ctx context.Context, userID string, since int64) (admissions, error) {
-	rows, err := l.store.pool.Query(ctx, windowsOfSQL, since, userID)
+func (l *Relay) admissionsOf(ctx context.Context, userID string, now time.Time) (admissions, error) {
+	users, admitted := []string{userID}, admissions{}
+	rows, err := l.store.pool.Query(ctx, windowsOfSQL, users, sinceOf(users, now, l.cfg.Windows))
 	if err != nil {
 		return nil, describe("read a user's admissions", err)
 	}
-	admitted := admissions{}
-	var category, channel string
-	var at int64
-	if _, err := pgx.ForEachRow(rows, []any{&category, &at, &channel}, func() error {
-		admitted.add(category, at, channel)
-		return nil
-	}); err != nil {
-		return nil, describe("read a user's admissions", err)
-	}
-	return admitted, nil
+	return admitted, scanCounted(rows, func(a counted) error { admitted.add(a); return nil })
 }
 
 // compareWindows finds the logs of a user that lack admissions.

@@ -32,7 +32,7 @@ func TestAllServersOfAClusterAreRead(t *testing.T) {
 	for partition := range partitions {
 		deliverAll(t, store, partition)
 	}
-	admissions, err := store.Admissions(t.Context(), began, until, time.Hour)
+	admissions, err := store.Admissions(t.Context(), began, until, func(string) time.Duration { return time.Hour })
 	if err != nil || len(admissions) != users {
 		t.Errorf("found %d admissions, %v; want %d", len(admissions), err, users)
 	}

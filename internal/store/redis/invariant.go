@@ -14,12 +14,12 @@ import (
 // Admissions implements [invariant.Source]. It finds only a part of the admissions: Redis keeps the latest attempt of a
 // notification, until a day after the notification has ended.
 func (r *Store) Admissions(ctx context.Context, after, until throttle.Micros,
-	window time.Duration,
+	window func(userID string) time.Duration,
 ) ([]invariant.Admission, error) {
 	fresh, all := map[string]bool{}, []invariant.Admission(nil)
-	from := throttle.MicrosOf(after.Time().Add(-window))
 	err := r.agendas.EachKnown(ctx, func(n agenda.Known) error {
-		if n.Status != notification.StatusDelivered || n.Refunded || n.AdmittedAt <= from || n.AdmittedAt > until {
+		if n.Status != notification.StatusDelivered || n.Refunded || n.AdmittedAt > until ||
+			n.AdmittedAt <= throttle.MicrosOf(after.Time().Add(-window(n.UserID))) {
 			return nil
 		}
 		if n.AdmittedAt > after {

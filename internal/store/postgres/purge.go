@@ -1,0 +1,124 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+const (
+	// purgeInterval is how often old rows are looked for.
+	purgeInterval = time.Minute
+	// purgeBatch is how many rows one statement removes.
+	purgeBatch = 1000
+	// purgePassed is after how many rows that stay for their own users the purge goes on at its next time.
+	purgePassed = 10 * purgeBatch
+)
+
+// purge removes, once in each purgeInterval, what [Relay.Purge] removes.
+func (l *Relay) purge(ctx context.Context) error {
+	if time.Since(l.purgedAt) < purgeInterval {
+		return nil
+	}
+	l.purgedAt = time.Now()
+	_, err := l.Purge(ctx)
+	return err
+}
+
+// Purge removes notifications that ended longer ago than the retention and than the longest window of any limit of
+// their user, with their attempts, and whatever else is old. It returns how many notifications it removed. A rebuild
+// has what a window counts from nowhere else: the attempt, and its notification's channel.
+func (l *Relay) Purge(ctx context.Context) (int64, error) {
+	keep := max(l.store.cfg.Retention, l.cfg.Windows(""))
+	removed, err := l.purgeEnded(ctx, keep)
+	return removed, errors.Join(err, l.store.purgeImported(ctx, keep), l.store.purgeKeys(ctx),
+		l.store.purgeHistory(ctx), l.store.purgeCleared(ctx, keep), l.store.purgeMarks(ctx))
+}
+
+// purged is how far the purge has got among the notifications that are old enough.
+type purged struct {
+	at time.Time
+	id string
+}
+
+const (
+	// agedSQL returns what ended longer ago than $1, and how long ago: $2 at most that follow ($3, $4).
+	agedSQL = `
+SELECT id, user_id, accepted_at, now() - ended_at FROM pacer.notifications
+WHERE ended_at < now() - $1::interval AND accepted_at < now() - $1::interval AND (accepted_at, id) > ($3, $4)
+ORDER BY accepted_at, id LIMIT $2`
+	// purgeSQL removes notifications that have ended, with their attempts and deliveries.
+	purgeSQL = `
+WITH old AS (
+	SELECT id FROM pacer.notifications WHERE id = ANY ($1::text[]) AND ended_at IS NOT NULL FOR UPDATE SKIP LOCKED
+), attempts AS (
+	DELETE FROM pacer.attempts WHERE notification_id = ANY (ARRAY (SELECT id FROM old))
+), deliveries AS (
+	DELETE FROM pacer.deliveries WHERE notification_id = ANY (ARRAY (SELECT id FROM old))
+)
+DELETE FROM pacer.notifications WHERE id = ANY (ARRAY (SELECT id FROM old))`
+)
+
+// purgeEnded removes notifications that ended longer ago than keep, and than the longest window of their user. Many
+// that stay for their own users hold up nothing else: the next call goes on behind those that it has passed.
+func (l *Relay) purgeEnded(ctx context.Context, keep time.Duration) (removed int64, err error) {
+	to := &l.purged
+	for passed := 0; passed < purgePassed; {
+		rows, err := l.store.db.Query(ctx, agedSQL, keep, purgeBatch, to.at, to.id)
+		if err != nil {
+			return removed, describe("purge old notifications", err)
+		}
+		var old []string
+		var user string
+		var ago time.Duration
+		looked := 0
+		if _, err := pgx.ForEachRow(rows, []any{&to.id, &user, &to.at, &ago}, func() error {
+			if looked++; ago > l.cfg.Windows(user) {
+				old = append(old, to.id)
+			}
+			return nil
+		}); err != nil {
+			return removed, describe("purge old notifications", err)
+		}
+		tag, err := l.store.db.Exec(ctx, purgeSQL, old)
+		if err != nil {
+			return removed, describe("purge old notifications", err)
+		}
+		removed += tag.RowsAffected()
+		if looked < purgeBatch {
+			*to = purged{} // from the beginning
+			break
+		}
+		passed += looked - len(old)
+	}
+	return removed, nil
+}
+
+// purgeKeysSQL removes idempotency keys that have expired, and returns how many it has looked at. One whose
+// notification has not ended is kept for another day: so it is looked at once a day, not in each round, however long
+// the pause is that keeps many open.
+const purgeKeysSQL = `
+WITH expired AS MATERIALIZED (
+	SELECT key, ` + keyOpenSQL + ` AS open FROM pacer.idempotency_keys k
+	WHERE expires_at < now() ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED
+), kept AS (
+	UPDATE pacer.idempotency_keys SET expires_at = now() + interval '1 day'
+	WHERE key = ANY (ARRAY (SELECT key FROM expired WHERE open))
+), removed AS (
+	DELETE FROM pacer.idempotency_keys WHERE key = ANY (ARRAY (SELECT key FROM expired WHERE NOT open))
+)
+SELECT count(*) FROM expired`
+
+func (r *Store) purgeKeys(ctx context.Context) error {
+	for {
+		var looked int
+		if err := r.db.QueryRow(ctx, purgeKeysSQL, purgeBatch).Scan(&looked); err != nil {
+			return describe("purge idempotency keys", err)
+		}
+		if looked < purgeBatch {
+			return nil
+		}
+	}
+}
