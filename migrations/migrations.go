@@ -59,7 +59,7 @@ func with(ctx context.Context, url string, do func(*goose.Provider) error) error
 	if err := db.PingContext(ctx); err != nil {
 		return err
 	}
-	provider, err := goose.NewProvider(goose.DialectPostgres, db, files,
+	provider, err := goose.NewProvider(goose.DialectPostgres, db, impatient{files},
 		goose.WithTableName(table), goose.WithSessionLocker(&locker{db: db}), goose.WithDisableGlobalRegistry(true))
 	if err != nil {
 		return err
@@ -67,25 +67,11 @@ func with(ctx context.Context, url string, do func(*goose.Provider) error) error
 	return do(provider)
 }
 
-// Up applies the migrations that are missing.
-func Up(ctx context.Context, url string) error {
-	return with(ctx, url, func(p *goose.Provider) error {
-		if _, err := p.Up(ctx); err != nil {
-			return fmt.Errorf("migrate the schema up: %w", err)
-		}
-		return nil
-	})
-}
+// Up is [Migrator.Up] without a word.
+func Up(ctx context.Context, url string) error { return Migrator{}.Up(ctx, url) }
 
-// Down takes the latest migration back, with the data that only it has room for.
-func Down(ctx context.Context, url string) error {
-	return with(ctx, url, func(p *goose.Provider) error {
-		if _, err := p.Down(ctx); err != nil {
-			return fmt.Errorf("migrate the schema down: %w", err)
-		}
-		return nil
-	})
-}
+// Down is [Migrator.Down] without a word.
+func Down(ctx context.Context, url string) error { return Migrator{}.Down(ctx, url) }
 
 // Status lists the migrations that this program knows.
 func Status(ctx context.Context, url string) ([]Migration, error) {

@@ -43,14 +43,21 @@ func (d database) migrate(ctx context.Context, step func(context.Context, string
 	return showMigrations(ctx, url, to)
 }
 
+// telling is a migrator that says when it waits for a lock.
+func telling(to streams) migrations.Migrator {
+	return migrations.Migrator{Tell: func(text string) {
+		_, _ = fmt.Fprintln(to.err, "dispatcher: "+text) // whoever can't be told waits all the same
+	}}
+}
+
 // Run migrates up.
 func (c *migrateUpCommand) Run(ctx context.Context, to streams) error {
-	return c.migrate(ctx, migrations.Up, to)
+	return c.migrate(ctx, telling(to).Up, to)
 }
 
 // Run migrates one step down.
 func (c *migrateDownCommand) Run(ctx context.Context, to streams) error {
-	return c.migrate(ctx, migrations.Down, to)
+	return c.migrate(ctx, telling(to).Down, to)
 }
 
 // Run shows the migrations.
