@@ -9,6 +9,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pacer-notify/pacer/internal/store/postgres/limited"
 )
 
 // Postgres keeps them where the store is: they outlive all of Redis.
@@ -16,6 +18,11 @@ type Postgres struct{ pool *pgxpool.Pool }
 
 // NewPostgres makes a store on a database that is migrated.
 func NewPostgres(pool *pgxpool.Pool) *Postgres { return &Postgres{pool} }
+
+// unlocked runs statements that do not wait for long when another transaction has locked their row.
+func (p *Postgres) unlocked() limited.Impatient {
+	return limited.Impatient{Pool: p.pool, Wait: "1s"}
+}
 
 // Pauses implements [Store].
 func (p *Postgres) Pauses(ctx context.Context) ([]Pause, error) {
@@ -34,7 +41,7 @@ func (p *Postgres) Pauses(ctx context.Context) ([]Pause, error) {
 
 // Pause implements [Store].
 func (p *Postgres) Pause(ctx context.Context, pause Pause) error {
-	if _, err := p.pool.Exec(ctx, `INSERT INTO pacer.pauses (kind, name, who, why) VALUES ($1, $2, $3, $4)
+	if _, err := p.unlocked().Exec(ctx, `INSERT INTO pacer.pauses (kind, name, who, why) VALUES ($1, $2, $3, $4)
 		ON CONFLICT (kind, name) DO UPDATE SET who = excluded.who, why = excluded.why, at = excluded.at`,
 		string(pause.Kind), pause.Name, pause.By, pause.Why); err != nil {
 		return fmt.Errorf("pause %s: %w", pause.Subject, err)
@@ -44,7 +51,7 @@ func (p *Postgres) Pause(ctx context.Context, pause Pause) error {
 
 // Resume implements [Store].
 func (p *Postgres) Resume(ctx context.Context, s Subject) (bool, error) {
-	tag, err := p.pool.Exec(ctx, `DELETE FROM pacer.pauses WHERE kind = $1 AND name = $2`, string(s.Kind), s.Name)
+	tag, err := p.unlocked().Exec(ctx, `DELETE FROM pacer.pauses WHERE kind = $1 AND name = $2`, string(s.Kind), s.Name)
 	if err != nil {
 		return false, fmt.Errorf("resume %s: %w", s, err)
 	}

@@ -76,6 +76,8 @@ func refusal(err error) error {
 		return problem(http.StatusUnprocessableEntity, summary(err), err)
 	case errors.Is(err, intake.ErrUnstorable):
 		return problem(http.StatusUnprocessableEntity, err.Error())
+	case errors.As(err, new(*notification.LockedError)):
+		return later(err.Error())
 	}
 	return problem(http.StatusBadRequest, err.Error())
 }
@@ -126,11 +128,19 @@ func (a *api) away(ctx context.Context, what string, err error) error {
 	}
 	if errors.Is(err, intake.ErrNoPromise) {
 		a.cfg.Log.WarnContext(ctx, "could not promise when notifications would go; refused the request", "while", what, "error", err)
-		return huma.ErrorWithHeaders(problem(http.StatusServiceUnavailable, "no promise can be made now, because Redis does not respond, is being rebuilt or has yet to catch up; nothing was accepted: try again, or send it without promise and max_wait"),
-			http.Header{"Retry-After": {strconv.Itoa(retryAfter)}})
+		return later("no promise can be made now, because Redis does not respond, is being rebuilt or has yet to catch up; nothing was accepted: try again, or send it without promise and max_wait")
+	}
+	if locked, ok := errors.AsType[*notification.LockedError](err); ok {
+		a.cfg.Log.WarnContext(ctx, "a record in the database is locked", "while", what, "error", err)
+		return later(locked.Error())
 	}
 	a.cfg.Log.ErrorContext(ctx, "could not reach the store", "while", what, "error", err)
-	return huma.ErrorWithHeaders(problem(http.StatusServiceUnavailable, "the store can't be reached now; try again"),
+	return later("the store can't be reached now; try again")
+}
+
+// later has a client try again after retryAfter.
+func later(detail string) error {
+	return huma.ErrorWithHeaders(problem(http.StatusServiceUnavailable, detail),
 		http.Header{"Retry-After": {strconv.Itoa(retryAfter)}})
 }
 

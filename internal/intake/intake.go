@@ -48,7 +48,7 @@ type Result struct {
 	// Promise says when it goes, if the request asked for that.
 	Promise *notification.Promise
 	// Err says why the request was refused: [notification.FieldError]s, a [notification.ConflictError], a
-	// [notification.TooLateError], [ErrKeyReused], [ErrInProgress] or [ErrUnstorable].
+	// [notification.TooLateError], a [notification.LockedError], [ErrKeyReused], [ErrInProgress] or [ErrUnstorable].
 	Err error
 }
 

@@ -54,7 +54,8 @@ type Accepted struct {
 	// First is then the notification that was accepted. It is nil when the store no longer has it, or knows no more
 	// than that it is another user's.
 	First *notification.Notification
-	// Err is [ErrUnstorable] when the store can't keep it; the others of its batch are accepted all the same.
+	// Err is [ErrUnstorable] when the store can't keep it, a [notification.LockedError] when it can't now; the others
+	// of its batch are accepted all the same.
 	Err error
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -14,6 +15,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/batch"
 	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/store/postgres/limited"
 )
 
 const (
@@ -29,7 +31,8 @@ const (
 // metrics what it accepts. All processes insert in the order of the ids: one that is being accepted elsewhere is waited
 // for, and two statements with the same ids in different order would wait for each other.
 const insertSQL = `
-WITH begun AS MATERIALIZED (SELECT clock_timestamp() AS at, set_config('pacer.counted', $15, true))
+WITH begun AS MATERIALIZED (SELECT clock_timestamp() AS at, set_config('pacer.counted', $15, true),
+	` + setLockWait + `)
 INSERT INTO pacer.notifications AS n
 	(id, user_id, category, channel, target, title, body, data, priority, send_at, expires_at, collapse_key,
 	override, traceparent, accepted_at)
@@ -46,8 +49,9 @@ RETURNING n.id, n.accepted_at, ` + optedOutSQL
 // knownSQL returns the first notifications that were accepted with some ids. If one still waits, the relay checks that
 // it stands in its backlog.
 const knownSQL = `
-WITH known AS MATERIALIZED (
-	SELECT * FROM pacer.notifications WHERE id = ANY ($1)
+WITH begun AS MATERIALIZED (SELECT ` + setLockWait + `
+), known AS MATERIALIZED (
+	SELECT n.* FROM begun, pacer.notifications n WHERE n.id = ANY ($1)
 ), again AS (
 	INSERT INTO pacer.outbox (id) SELECT id FROM known WHERE status IN ('waiting', 'retrying') ORDER BY id
 	ON CONFLICT DO NOTHING
@@ -125,6 +129,11 @@ func (r *Store) acceptPart(ctx context.Context, batch []*notification.Notificati
 				"notification_id", notifications[i].ID, "error", o.Err)
 			accepted[part[i]] = intake.Accepted{Err: intake.ErrUnstorable}
 			continue
+		case limited.LockedOut(o.Err):
+			r.cfg.Log.WarnContext(ctx, "another transaction in the database keeps a notification locked; it is not accepted",
+				"notification_id", notifications[i].ID)
+			accepted[part[i]] = intake.Accepted{Err: o.Err}
+			continue
 		case o.Err != nil:
 			return o.Err
 		}
@@ -147,16 +156,83 @@ func acceptedAs(n *notification.Notification, found insertResult) intake.Accepte
 }
 
 // insertAll inserts a single notification together with those of other callers, and many in a statement of their own.
+// Those that are locked are then tried again by themselves. What many left untried is not, to keep their order.
 func (r *Store) insertAll(ctx context.Context, all []*notification.Notification) []batch.Outcome[insertResult] {
-	if len(all) == 1 {
+	var outcomes []batch.Outcome[insertResult]
+	if len(all) > 1 {
+		outcomes = r.insertApart(ctx, all)
+	} else if _, locked := r.lockedIDs.Load(all[0].ID); locked {
+		return r.insertAlone(ctx, all)
+	} else {
 		result, err := r.inserts.Do(ctx, all[0])
-		return []batch.Outcome[insertResult]{{Result: result, Err: err}}
+		outcomes = []batch.Outcome[insertResult]{{Result: result, Err: err}}
 	}
-	return apart(ctx, r.cfg.AcceptTimeout, all, r.insert)
+	var locked sync.WaitGroup
+	for i, o := range outcomes {
+		if limited.LockedOut(o.Err) && (len(all) == 1 || !errors.Is(o.Err, limited.ErrLocked)) {
+			locked.Go(func() { outcomes[i] = r.insertAlone(ctx, all[i:i+1])[0] })
+		}
+	}
+	locked.Wait()
+	return outcomes
+}
+
+// insertAlone inserts a notification that may be locked.
+func (r *Store) insertAlone(ctx context.Context, one []*notification.Notification) []batch.Outcome[insertResult] {
+	var outcomes []batch.Outcome[insertResult]
+	id := one[0].ID
+	err := r.lockedAccepts.Do(ctx, func() error {
+		outcomes = r.insertApart(ctx, one)
+		r.noteLocked(id, limited.LockedOut(outcomes[0].Err))
+		return outcomes[0].Err
+	})
+	if limited.LockedOut(err) {
+		err = describe("accept notification "+id, err)
+	}
+	if err != nil {
+		return []batch.Outcome[insertResult]{{Err: err}}
+	}
+	return outcomes
+}
+
+// noteLocked notes whether an id was found locked.
+func (r *Store) noteLocked(id string, locked bool) {
+	kept, _ := r.lockedIDs.Load(id)
+	timer, known := kept.(*time.Timer)
+	switch {
+	case !locked:
+		r.lockedIDs.Delete(id)
+	case known:
+		timer.Reset(lockedFor)
+	default:
+		r.lockedIDs.Store(id, time.AfterFunc(lockedFor, func() { r.lockedIDs.Delete(id) }))
+	}
+}
+
+// insertApart inserts notifications in one statement. When Postgres refuses that for a value, or it is locked out, it
+// takes the statement apart, until those that can't be inserted are by themselves.
+func (r *Store) insertApart(ctx context.Context, all []*notification.Notification) []batch.Outcome[insertResult] {
+	ctx, cancel := bounded(ctx, r.cfg.AcceptTimeout)
+	defer cancel()
+	var since time.Time
+	return batch.Divide(all, func(part []*notification.Notification) ([]insertResult, error) {
+		if !since.IsZero() && time.Since(since) > siftTime {
+			return nil, limited.ErrLocked
+		}
+		results, err := r.insert(ctx, part)
+		if limited.LockedOut(err) && since.IsZero() {
+			since = time.Now()
+		}
+		return results, err
+	}, refusedAlone)
 }
 
 // insert accepts notifications, all of them or none. A second statement looks up those that were accepted before.
 func (r *Store) insert(ctx context.Context, batch []*notification.Notification) ([]insertResult, error) {
+	if err := r.accepting.Acquire(ctx, 1); err != nil {
+		return nil, r.notAccepted(ctx, "accept notifications", err)
+	}
+	defer r.accepting.Release(1)
 	results, err := r.write(ctx, batch)
 	if err == nil {
 		r.placer.place(ctx, batch, results)
@@ -221,11 +297,7 @@ func (r *Store) findKnown(ctx context.Context, batch []*notification.Notificatio
 			places[n.ID] = append(places[n.ID], i)
 		}
 	}
-	rows, err := r.pool.Query(ctx, knownSQL, ids)
-	if err != nil {
-		return err
-	}
-	known, err := pgx.CollectRows(rows, scanRow)
+	known, err := r.known(ctx, ids)
 	if err != nil {
 		return err
 	}
@@ -240,6 +312,22 @@ func (r *Store) findKnown(ctx context.Context, batch []*notification.Notificatio
 		return errPurged
 	}
 	return nil
+}
+
+// known reads notifications that were accepted before. What another transaction is writing to the outbox need not be
+// written once more.
+func (r *Store) known(ctx context.Context, ids []string) (known []row, err error) {
+	rows, err := r.pool.Query(ctx, knownSQL, ids)
+	if err == nil {
+		known, err = pgx.CollectRows(rows, scanRow)
+	}
+	if !limited.LockedOut(err) {
+		return known, err
+	}
+	if rows, err = r.pool.Query(ctx, viewsSQL, ids); err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, scanRow)
 }
 
 // errPurged says that a notification kept an id from being accepted again, and was gone before it could be read.

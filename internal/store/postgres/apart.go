@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -12,19 +11,19 @@ import (
 	"github.com/pacer-notify/pacer/internal/batch"
 )
 
-// joined has concurrent callers share statements. A request that Postgres refuses for a value in it harms no other.
+// joined has concurrent callers share statements. A request that Postgres refuses for a value in it harms no other, and
+// neither does one whose notification another transaction has locked.
 type joined[Request, Result any] struct {
 	*batch.Batcher[Request, batch.Outcome[Result]]
 }
 
-// join makes a joined of at most size requests per statement. All that is done for them takes no longer than timeout,
-// and is not interrupted when a caller goes away.
+// join makes a joined of at most size requests per statement.
 func join[Request, Result any](
-	size int, timeout time.Duration, run func(context.Context, []Request) ([]Result, error),
+	size int, run func(context.Context, []Request) []batch.Outcome[Result],
 ) joined[Request, Result] {
 	return joined[Request, Result]{batch.New(size,
 		func(ctx context.Context, requests []Request) ([]batch.Outcome[Result], error) {
-			return apart(ctx, timeout, requests, run), nil
+			return run(ctx, requests), nil
 		})}
 }
 
@@ -35,17 +34,6 @@ func (j joined[Request, Result]) Do(ctx context.Context, request Request) (Resul
 		err = o.Err
 	}
 	return o.Result, err
-}
-
-// apart runs requests as one statement. When Postgres refuses it for a value, it takes the statement apart until those
-// that are refused are by themselves: else all would be refused again, for as long as the bad one is among them.
-func apart[Request, Result any](
-	ctx context.Context, timeout time.Duration, requests []Request,
-	run func(context.Context, []Request) ([]Result, error),
-) []batch.Outcome[Result] {
-	ctx, cancel := bounded(ctx, timeout)
-	defer cancel()
-	return batch.Divide(requests, func(part []Request) ([]Result, error) { return run(ctx, part) }, valueRefused)
 }
 
 // valueRefused reports whether Postgres refused a statement for a value in it: a text that is none in its encoding, a

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/store/postgres/limited"
 )
 
 // copySQL takes rows as they come, at little more than half of what insertSQL costs Postgres. An id that is there fails
@@ -27,14 +28,14 @@ const copiedColumns = 15
 // beginCopySQL says the database's time, which decides the order: with a default for it, COPY would take the rows one by
 // one. $1 is that of insertSQL's $15.
 const beginCopySQL = `SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
-FROM set_config('pacer.counted', $1, true)`
+FROM set_config('pacer.counted', $1, true) counted, ` + setLockWait
 
 // optOutsSQL returns what those of some users have opted out of who have.
 const optOutsSQL = `
 SELECT user_id, opt_out_categories, opt_out_channels FROM pacer.preferences
 WHERE user_id = ANY ($1) AND (opt_out_categories <> '{}' OR opt_out_channels <> '{}')`
 
-// errIDTaken says that one of the ids that were to be copied is there already, or came twice.
+// errIDTaken says that one of the ids that were to be copied is there already, or is being accepted, or came twice.
 var errIDTaken = errors.New("an id is taken")
 
 // uniqueViolation is the code of Postgres's error for a key that is taken.
@@ -59,7 +60,8 @@ func (r *Store) copyRows(ctx context.Context, batch []*notification.Notification
 		return nil, err
 	}
 	if _, err := conn.Conn().PgConn().CopyFrom(ctx, bytes.NewReader(encodeRows(batch, at)), copySQL); err != nil {
-		if failed, ok := errors.AsType[*pgconn.PgError](err); ok && failed.Code == uniqueViolation {
+		failed, ok := errors.AsType[*pgconn.PgError](err)
+		if ok && failed.Code == uniqueViolation || limited.LockedOut(err) {
 			_, err = conn.Exec(ctx, "ROLLBACK")
 			return nil, errors.Join(errIDTaken, err)
 		}

@@ -23,16 +23,16 @@ RETURNING ` + deviceColumns
 
 // PutDevice implements devices.Store.
 func (r *Store) PutDevice(ctx context.Context, d *notification.Device) error {
-	rows, err := r.pool.Query(ctx, putDeviceSQL, d.UserID, d.ID, string(d.Channel), d.Target, notification.MaxDevices)
-	if err != nil {
-		return describe("register a device", err)
-	}
-	kept, err := pgx.CollectExactlyOneRow(rows, scanDevice)
+	var kept notification.Device
+	err := r.changes.Query(ctx, putDeviceSQL, func(rows pgx.Rows) (err error) {
+		kept, err = pgx.CollectExactlyOneRow(rows, scanDevice)
+		return err
+	}, d.UserID, d.ID, string(d.Channel), d.Target, notification.MaxDevices)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return notification.ErrTooManyDevices
 	case err != nil:
-		return describe("register a device", err)
+		return describe("register device "+d.ID, err)
 	}
 	*d = kept
 	return nil
@@ -68,9 +68,9 @@ func (r *Store) Device(ctx context.Context, userID, id string) (*notification.De
 
 // DeleteDevice implements devices.Store.
 func (r *Store) DeleteDevice(ctx context.Context, userID, id string) error {
-	if _, err := r.pool.Exec(ctx, "DELETE FROM pacer.devices WHERE user_id = $1 AND device_id = $2", userID,
+	if _, err := r.changes.Exec(ctx, "DELETE FROM pacer.devices WHERE user_id = $1 AND device_id = $2", userID,
 		id); err != nil {
-		return describe("remove a device", err)
+		return describe("remove device "+id, err)
 	}
 	return nil
 }
@@ -91,7 +91,7 @@ func (r *Store) Devices(ctx context.Context, userID string) ([]notification.Devi
 
 // Deactivate implements devices.Store.
 func (r *Store) Deactivate(ctx context.Context, d *notification.Device, since time.Time, reason string) error {
-	_, err := r.pool.Exec(ctx, `UPDATE pacer.devices SET active = false, reason = $4, deactivated_at = clock_timestamp()
+	_, err := r.db.Exec(ctx, `UPDATE pacer.devices SET active = false, reason = $4, deactivated_at = clock_timestamp()
 		WHERE user_id = $1 AND device_id = $2 AND target = $3 AND active
 			AND ($5::timestamptz IS NULL OR updated_at <= $5)`,
 		d.UserID, d.ID, d.Target, storable(reason), timestamp(since))
@@ -117,7 +117,7 @@ func (r *Store) Deliveries(ctx context.Context, n *notification.Notification) ([
 
 // NoteDelivery implements devices.Store.
 func (r *Store) NoteDelivery(ctx context.Context, n *notification.Notification, d notification.Delivery) error {
-	_, err := r.pool.Exec(ctx,
+	_, err := r.db.Exec(ctx,
 		`INSERT INTO pacer.deliveries (notification_id, device_id, attempts, ended, outcome, reply)
 			VALUES ($1, $2, $3, $4, $5, $6)
 		ON CONFLICT (notification_id, device_id) DO UPDATE SET attempts = excluded.attempts, ended = excluded.ended,

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/store/postgres/limited"
 )
 
 // endsSQL ends notifications, unless they have ended or are being sent. When the lease of a worker has run out, its
@@ -18,8 +19,9 @@ import (
 // refused. For each id the statement returns the user, whether it ended the notification, and whether the notification
 // has ended at all. With $5 it leaves what it ended in the outbox, for the relay to take out of its agenda.
 const endsSQL = `
-WITH told AS MATERIALIZED (
-	SELECT e.* FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS e(id, status, reason, detail)
+WITH begun AS MATERIALIZED (SELECT ` + setLockWait + `
+), told AS MATERIALIZED (
+	SELECT e.* FROM begun, unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS e(id, status, reason, detail)
 ), ended AS (
 	UPDATE pacer.notifications n SET status = e.status, reason = e.reason, detail = e.detail,
 		ended_at = clock_timestamp(),
@@ -91,7 +93,11 @@ func (r *Store) endNoted(ctx context.Context, noted bool, end agenda.End) (endRe
 
 // end ends a notification that still waits, in the database and then in its agenda.
 func (r *Store) end(ctx context.Context, id string, status notification.Status, reason string) error {
-	result, err := r.endNoted(ctx, true, agenda.End{ID: id, Status: status, Reason: reason})
+	var result endResult
+	err := r.changes.Do(ctx, func() (err error) {
+		result, err = r.endNoted(ctx, true, agenda.End{ID: id, Status: status, Reason: reason})
+		return err
+	})
 	switch {
 	case err != nil:
 		return err
@@ -129,9 +135,7 @@ func (r *Store) remove(ctx context.Context, partition int, id, reason string) {
 	if err := r.agendas.CancelIn(ctx, partition, id, reason); err != nil {
 		return
 	}
-	ctx, cancel := bounded(ctx, r.cfg.StatementTimeout)
-	defer cancel()
-	if _, err := r.pool.Exec(ctx, "DELETE FROM pacer.outbox WHERE id = $1", id); err != nil {
+	if _, err := r.db.Exec(context.WithoutCancel(ctx), "DELETE FROM pacer.outbox WHERE id = $1", id); err != nil {
 		r.cfg.Log.WarnContext(ctx,
 			"could not note that an ended notification is out of its agenda; the relay will check it",
 			"notification_id", id, "error", err)
@@ -194,13 +198,14 @@ func (r *Store) writeEndsOf(ctx context.Context, partition int) error {
 // writeEnds writes some ends of one partition. One that Postgres refuses has no result, and so comes again.
 func (r *Store) writeEnds(ctx context.Context, ends []agenda.End) ([]endResult, error) {
 	results := make([]endResult, 0, len(ends))
-	for i, o := range apart(ctx, r.cfg.StatementTimeout, ends,
+	for i, o := range besideLocked(ctx, r, ends, func(end agenda.End) string { return end.ID },
 		func(ctx context.Context, part []agenda.End) ([]endResult, error) {
 			return endAll(ctx, r.pool, false, part...)
 		}) {
 		switch {
 		case o.Err == nil:
 			results = append(results, o.Result)
+		case limited.LockedOut(o.Err): // Redis keeps it
 		case valueRefused(o.Err):
 			r.cfg.Log.WarnContext(ctx, "Postgres refuses the end of a notification; Redis keeps it, and it is tried again",
 				"notification_id", ends[i].ID, "error", o.Err)

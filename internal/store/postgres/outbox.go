@@ -30,7 +30,7 @@ WITH taken AS MATERIALIZED (
 	DELETE FROM pacer.unplaced WHERE first = ANY (ARRAY (
 		SELECT first FROM pacer.unplaced WHERE left_at < now() - $1::interval ORDER BY left_at LIMIT $2
 			FOR UPDATE SKIP LOCKED))
-	RETURNING ids
+	RETURNING ids, ` + setLockWait + `
 ), moved AS (
 	INSERT INTO pacer.outbox (id)
 	SELECT n.id FROM taken CROSS JOIN unnest(taken.ids) AS a(id) JOIN pacer.notifications n ON n.id = ANY (ARRAY[a.id])
@@ -40,13 +40,32 @@ WITH taken AS MATERIALIZED (
 )
 SELECT (SELECT count(*) FROM taken), (SELECT count(*) FROM moved)`
 
+// divideUnplacedSQL gives each notification of the row that has waited longest a row of its own, and has them wait
+// again. So one whose row in the outbox another transaction has locked holds up none of the others.
+const divideUnplacedSQL = `
+WITH taken AS MATERIALIZED (
+	DELETE FROM pacer.unplaced WHERE first = ANY (ARRAY (
+		SELECT first FROM pacer.unplaced WHERE left_at < now() - $1::interval ORDER BY left_at LIMIT 1
+			FOR UPDATE SKIP LOCKED))
+	RETURNING ids
+)
+INSERT INTO pacer.unplaced (first, ids) SELECT id, ARRAY[id] FROM taken CROSS JOIN unnest(taken.ids) AS a(id)`
+
 // takeUnplaced moves accepted notifications into the outbox that were not placed, because their process died or gave
 // up. The accepting transaction itself wrote the rows in pacer.unplaced, so none is missed, however late it committed.
 func (l *Relay) takeUnplaced(ctx context.Context) error {
-	for {
+	for most := unplacedBatch; ; {
 		var taken, moved int
-		if err := l.store.db.QueryRow(ctx, takeUnplacedSQL, placeTime, unplacedBatch).Scan(&taken,
-			&moved); err != nil {
+		err := l.store.db.QueryRow(ctx, takeUnplacedSQL, placeTime, most).Scan(&taken, &moved)
+		if limited.LockedOut(err) && most > 1 {
+			most = 1
+			continue
+		}
+		if limited.LockedOut(err) {
+			_, err = l.store.db.Exec(ctx, divideUnplacedSQL, placeTime)
+			taken = most // it goes on with the next
+		}
+		if err != nil {
 			return describe("look for notifications that did not reach Redis", err)
 		}
 		if moved > 0 {
@@ -54,7 +73,7 @@ func (l *Relay) takeUnplaced(ctx context.Context) error {
 				"found accepted notifications that may not have reached Redis; the relay puts them into their backlogs",
 				"count", moved)
 		}
-		if taken < unplacedBatch {
+		if taken < most {
 			return nil
 		}
 	}

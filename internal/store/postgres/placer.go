@@ -208,7 +208,7 @@ func (p *placer) acknowledge(ctx context.Context, statements [][]string) ([]int,
 	defer cancel()
 	deleted := map[string]bool{}
 	b := &pgx.Batch{} // one round trip, one transaction
-	b.Queue("SELECT set_config('synchronous_commit', 'off', true)")
+	b.Queue("SELECT set_config('synchronous_commit', 'off', true), " + setLockWait)
 	b.Queue(acknowledgeSQL, slices.Concat(statements...)).Query(func(rows pgx.Rows) error {
 		var first string
 		_, err := pgx.ForEachRow(rows, []any{&first}, func() error { deleted[first] = true; return nil })
@@ -237,9 +237,8 @@ ON CONFLICT DO NOTHING`
 // that the relay had taken their rows from pacer.unplaced: one that was cancelled meanwhile was in no backlog, and
 // nobody looked again.
 func (r *Store) leaveEnded(ctx context.Context, ids []string) error {
-	ctx, cancel := bounded(ctx, r.cfg.StatementTimeout)
-	defer cancel()
-	if _, err := r.pool.Exec(ctx, leaveEndedSQL, ids); err != nil {
+	ctx = context.WithoutCancel(ctx)
+	if _, err := r.db.Exec(ctx, leaveEndedSQL, ids); err != nil {
 		return describe("look whether late notifications have ended", err)
 	}
 	return nil
@@ -302,8 +301,7 @@ func (p *placer) close() {
 
 // leaveInOutbox leaves notifications in the outbox, for the relay to put into their backlogs.
 func (r *Store) leaveInOutbox(ctx context.Context, ids []string) error {
-	ctx, cancel := bounded(ctx, r.cfg.StatementTimeout)
-	defer cancel()
-	_, err := r.pool.Exec(ctx, "INSERT INTO pacer.outbox (id) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING", ids)
+	_, err := r.db.Exec(context.WithoutCancel(ctx),
+		"INSERT INTO pacer.outbox (id) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING", ids)
 	return err
 }

@@ -33,8 +33,10 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/batch"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/notification"
@@ -106,6 +108,11 @@ type Store struct {
 	pool    *pgxpool.Pool
 	db      limited.DB // the pool, for what nobody waits for: each wait is bounded by Config.StatementTimeout
 	agendas *agenda.Agendas
+	// accepting bounds how many of the connections producers use, so that deliveries find one. lockedAccepts are those
+	// of them that wait for a lock, changes the other callers of the API that write.
+	accepting              *semaphore.Weighted
+	lockedAccepts, changes limited.Patient
+	lockedIDs              sync.Map // of notifications that were found locked a moment ago
 	// counted is insertSQL's parameter that says whether this process counts what it accepts.
 	counted string
 
@@ -127,11 +134,20 @@ func New(pool *pgxpool.Pool, agendas *agenda.Agendas, cfg Config) *Store {
 	if cfg.Apart {
 		r.counted = "no"
 	}
+	r.accepting = semaphore.NewWeighted(max(1, int64(pool.Config().MaxConns)/2))
+	r.lockedAccepts, r.changes = limited.NewPatient(pool), limited.NewPatient(pool)
 	r.placer, r.readier = newPlacer(r), newReadier(pool)
-	r.inserts = join(500, r.cfg.AcceptTimeout, r.insert)
-	r.claims = join(250, r.cfg.StatementTimeout, r.claimAll)
-	r.unclaims = join(250, r.cfg.StatementTimeout, r.unclaimAll)
-	r.settlements = join(250, r.cfg.StatementTimeout, r.settleAll)
+	r.inserts = join(500, r.insertApart)
+	id := func(g *dispatch.Grant) string { return g.Notification.ID }
+	r.claims = join(250, func(ctx context.Context, all []*dispatch.Grant) []batch.Outcome[claimResult] {
+		return besideLocked(ctx, r, all, id, r.claimAll)
+	})
+	r.unclaims = join(250, func(ctx context.Context, all []*dispatch.Grant) []batch.Outcome[struct{}] {
+		return besideLocked(ctx, r, all, id, r.unclaimAll)
+	})
+	r.settlements = join(250, func(ctx context.Context, all []settleRequest) []batch.Outcome[settleResult] {
+		return besideLocked(ctx, r, all, func(q settleRequest) string { return q.Notification.ID }, r.settleAll)
+	})
 	return r
 }
 
@@ -154,8 +170,11 @@ func bounded(ctx context.Context, timeout time.Duration) (context.Context, conte
 
 // describe adds to an error of the database what was being done.
 func describe(what string, err error) error {
-	if errors.Is(err, context.DeadlineExceeded) {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("%s: Postgres does not respond: %w", what, err)
+	case limited.LockedOut(err):
+		return &notification.LockedError{Doing: what, Err: err}
 	}
 	return fmt.Errorf("%s: %w", what, err)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/store/postgres/limited"
 )
 
 // preferencesColumns are those of a user's preferences, as scanPreferences reads them.
@@ -110,16 +111,16 @@ func (r *Store) SetManyPreferences(ctx context.Context, of map[string]*notificat
 	if err != nil {
 		return fmt.Errorf("write users' preferences: %w", err)
 	}
-	result, err := r.pool.Query(ctx, setPreferencesSQL, text)
+	err = r.changes.Query(ctx, setPreferencesSQL, func(rows pgx.Rows) error {
+		var userID string
+		var at time.Time
+		_, err := pgx.ForEachRow(rows, []any{&userID, &at}, func() error {
+			of[userID].UpdatedAt = at
+			return nil
+		})
+		return err
+	}, text)
 	if err != nil {
-		return describe("write users' preferences", err)
-	}
-	var userID string
-	var at time.Time
-	if _, err := pgx.ForEachRow(result, []any{&userID, &at}, func() error {
-		of[userID].UpdatedAt = at
-		return nil
-	}); err != nil {
 		return describe("write users' preferences", err)
 	}
 	for userID, p := range of {
@@ -135,7 +136,7 @@ func (r *Store) SetManyPreferences(ctx context.Context, of map[string]*notificat
 
 // ClearPreferences removes the preferences of a user. The emptied row stays, so that every process sees the change.
 func (r *Store) ClearPreferences(ctx context.Context, userID string) error {
-	_, err := r.pool.Exec(ctx,
+	_, err := r.changes.Exec(ctx,
 		`UPDATE pacer.preferences SET opt_out_categories = '{}', opt_out_channels = '{}', limits = '{}',
 		time_zone = '', quiet_hours = NULL, quiet_until = NULL, updated_at = clock_timestamp() WHERE user_id = $1`, userID)
 	if err != nil {
@@ -179,7 +180,7 @@ WHERE NOT p.opt_out_categories @> excluded.opt_out_categories`
 // OptOut adds a category to those that a user does not want, and cancels what waits of it. It may be repeated, and is
 // after an error: then what the first time left waiting is cancelled.
 func (r *Store) OptOut(ctx context.Context, userID, category string) error {
-	if _, err := r.pool.Exec(ctx, optOutSQL, userID, category); err != nil {
+	if _, err := r.changes.Exec(ctx, optOutSQL, userID, category); err != nil {
 		return describe("opt a user out of a category", err)
 	}
 	return r.cancelOptedOut(ctx, userID)
@@ -187,7 +188,7 @@ func (r *Store) OptOut(ctx context.Context, userID, category string) error {
 
 // OptIn removes a category from those that a user does not want.
 func (r *Store) OptIn(ctx context.Context, userID, category string) error {
-	_, err := r.pool.Exec(ctx, `UPDATE pacer.preferences SET updated_at = clock_timestamp(),
+	_, err := r.changes.Exec(ctx, `UPDATE pacer.preferences SET updated_at = clock_timestamp(),
 		opt_out_categories = array_remove(opt_out_categories, $2) WHERE user_id = $1 AND $2 = ANY (opt_out_categories)`,
 		userID, category)
 	if err != nil {
@@ -215,11 +216,15 @@ func (r *Store) cancelOptedOut(ctx context.Context, userID string) error {
 	if err != nil {
 		return describe("look for what a user opted out of", err)
 	}
+	var locked error
 	for _, id := range ids {
 		err := r.end(ctx, id, notification.StatusCancelled, notification.ReasonOptedOut)
-		if err != nil && !errors.Is(err, notification.ErrNotWaiting) && !errors.Is(err, notification.ErrNotFound) {
+		switch {
+		case limited.LockedOut(err): // the others are not kept waiting
+			locked = err
+		case err != nil && !errors.Is(err, notification.ErrNotWaiting) && !errors.Is(err, notification.ErrNotFound):
 			return err
 		}
 	}
-	return nil
+	return locked
 }

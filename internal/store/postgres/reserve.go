@@ -11,6 +11,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/store/postgres/limited"
 )
 
 // acceptTime is how long a request may take to be accepted before a repeat of it may take over.
@@ -27,8 +28,9 @@ const keyOverSQL = `(k.expires_at < clock_timestamp() AND NOT ` + keyOpenSQL + `
 // reserveSQL claims idempotency keys that are new, over, or left by a request that did not finish. It returns who has
 // each key.
 const reserveSQL = `
-WITH asked AS MATERIALIZED (
-	SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) AS a(key, fingerprint, id, life_us)
+WITH begun AS MATERIALIZED (SELECT ` + setLockWait + `
+), asked AS MATERIALIZED (
+	SELECT a.* FROM begun, unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) AS a(key, fingerprint, id, life_us)
 ), mine AS (
 	INSERT INTO pacer.idempotency_keys AS k (key, fingerprint, notification_id, accepting_until, expires_at)
 	SELECT key, fingerprint, id, clock_timestamp() + $5::interval,
@@ -60,7 +62,11 @@ func (r *Store) Reserve(ctx context.Context, keys []intake.Key) ([]intake.Reserv
 	// Every statement takes the keys in one order, so that no two wait for each other.
 	slices.SortFunc(left, func(i, j int) int { return strings.Compare(keys[i].Key, keys[j].Key) })
 	for len(left) > 0 {
-		if err := r.reserve(ctx, keys, left, reservations); err != nil {
+		err := r.reserve(ctx, keys, left, reservations)
+		if limited.LockedOut(err) {
+			err = r.lockedAccepts.Do(ctx, func() error { return r.reserve(ctx, keys, left, reservations) })
+		}
+		if err != nil {
 			return nil, r.notAccepted(ctx, "reserve idempotency keys", err)
 		}
 		// Another request reserved a key while this statement ran: the row conflicts, but the statement can't see it.
@@ -81,6 +87,10 @@ func (r *Store) reserve(ctx context.Context, keys []intake.Key, of []int, reserv
 		names[i], prints[i], ids[i], lives[i] = k.Key, k.Fingerprint, k.ID, k.Life.Microseconds()
 		places[k.Key] = index
 	}
+	if err := r.accepting.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	defer r.accepting.Release(1)
 	rows, err := r.pool.Query(ctx, reserveSQL, names, prints, ids, lives, acceptTime)
 	if err != nil {
 		return err
@@ -146,7 +156,10 @@ func (r *Store) Commit(ctx context.Context, keys []intake.AcceptedKey) error {
 		names[i] = k.Key
 	}
 	slices.Sort(names) // the order in which Reserve takes them
-	if _, err := r.pool.Exec(ctx, commitSQL, names); err != nil {
+	_, err := limited.Impatient{Pool: r.pool, Wait: "1s"}.Exec(ctx, commitSQL, names)
+	if limited.LockedOut(err) { // they are accepted, and a repeat finds them by the ids that the keys have
+		r.cfg.Log.WarnContext(ctx, "another transaction in the database keeps an idempotency key locked", "error", err)
+	} else if err != nil {
 		return r.notAccepted(ctx, "commit idempotency keys", err)
 	}
 	return nil

@@ -16,9 +16,10 @@ import (
 // the notification's expiry ends it as expired. One that is returned keeps the moment of its retry: from then on counts
 // how long it may be deferred. The statement returns only what it wrote.
 const settleSQL = `
-WITH asked AS MATERIALIZED (
-	SELECT a.*, clock_timestamp() AS now, clock_timestamp() + a.retry_us * interval '1 microsecond' AS retry_at
-	FROM unnest($1::text[], $2::int[], $3::text[], $4::text[], $5::bigint[], $6::int[], $7::int[], $8::bool[],
+WITH begun AS MATERIALIZED (SELECT clock_timestamp() AS now, ` + setLockWait + `
+), asked AS MATERIALIZED (
+	SELECT a.*, begun.now, begun.now + a.retry_us * interval '1 microsecond' AS retry_at
+	FROM begun, unnest($1::text[], $2::int[], $3::text[], $4::text[], $5::bigint[], $6::int[], $7::int[], $8::bool[],
 		$10::text[], $11::bigint[])
 	WITH ORDINALITY AS a(id, claim, status, reason, retry_us, failure, untried, counted, reply, took_us, place)
 ), done AS (
@@ -125,7 +126,7 @@ func (r *Store) Extend(ctx context.Context, g *dispatch.Grant) error {
 	var inRedis error
 	var other sync.WaitGroup
 	other.Go(func() { inRedis = r.agendas.Extend(ctx, g) })
-	_, err := r.pool.Exec(ctx, extendSQL, g.Notification.ID, g.Claimed, r.cfg.Lease)
+	_, err := r.changes.Impatient.Exec(ctx, extendSQL, g.Notification.ID, g.Claimed, r.cfg.Lease)
 	if err != nil {
 		err = describe("extend the claim of notification "+g.Notification.ID, err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/batch"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/store/postgres/limited"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
@@ -108,6 +109,10 @@ func (r *Store) Take(ctx context.Context, request dispatch.TakeRequest) (dispatc
 // be sent.
 func (r *Store) Claim(ctx context.Context, g *dispatch.Grant) (bool, error) {
 	c, err := r.claim(ctx, g)
+	if limited.LockedOut(err) { // so nothing was claimed
+		later := dispatch.Outcome{Disposition: dispatch.Retry, Reason: "locked", RetryAfter: lockedRetry, Refund: true}
+		return false, r.giveBack(ctx, g, later, 0)
+	}
 	if err != nil {
 		err = errors.Join(fmt.Errorf("claim notification %s: %w", g.Notification.ID, err), r.unclaim(ctx, g))
 		back := dispatch.Outcome{Disposition: dispatch.Returned, Refund: true}
@@ -128,7 +133,7 @@ func (r *Store) claim(ctx context.Context, g *dispatch.Grant) (claimResult, erro
 	defer cancel()
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, longestPause) {
 		c, err := r.claims.Do(context.WithoutCancel(ctx), g)
-		if err == nil || errors.Is(err, batch.ErrClosed) || !wait(tries, pause) {
+		if err == nil || errors.Is(err, batch.ErrClosed) || limited.LockedOut(err) || !wait(tries, pause) {
 			return c, err
 		}
 	}
@@ -165,6 +170,8 @@ const (
 	// changedPause is how long a grant is kept before it is returned when whatever forbade its claim is over. The
 	// notification may be granted again at once.
 	changedPause = 50 * time.Millisecond
+	// lockedRetry is when a notification is granted anew that another transaction has locked.
+	lockedRetry = 500 * time.Millisecond
 )
 
 // decline returns a grant that must not be used, and brings its agenda in line with what the database says about the
@@ -233,7 +240,8 @@ func (r *Store) claimAll(ctx context.Context, grants []*dispatch.Grant) ([]claim
 	}
 	results := make([]claimResult, n)
 	statements := &pgx.Batch{} // one round trip, one transaction
-	statements.Queue("SELECT pg_advisory_xact_lock_shared($1)", int64(claimLock))
+	// A rebuild may have that lock for longer than a claim waits for a row.
+	statements.Queue("SELECT pg_advisory_xact_lock_shared($1), "+setLockWait, int64(claimLock))
 	statements.Queue(claimSQL, ids, tokens, moments, deferrals, histories, r.cfg.Lease, r.cfg.MaxCrashes,
 		partitions, epochs, versions, zones).
 		Query(func(rows pgx.Rows) error {

@@ -29,7 +29,7 @@ WITH taken AS (
 	DELETE FROM pacer.tallies WHERE id = ANY (ARRAY (SELECT id FROM pacer.tallies ORDER BY id LIMIT $1
 		FOR UPDATE SKIP LOCKED))
 		AND EXISTS (SELECT FROM pacer.tallies ORDER BY id OFFSET 1 LIMIT 1)
-	RETURNING *
+	RETURNING *, ` + setLockWait + `
 ), folded AS (
 	INSERT INTO pacer.tallies (accepted, delivered, failed, expired, cancelled, replaced, attempts)
 	SELECT sum(accepted), sum(delivered), sum(failed), sum(expired), sum(cancelled), sum(replaced), sum(attempts)

@@ -45,7 +45,7 @@ func (r *Store) unclaimAll(ctx context.Context, grants []*dispatch.Grant) ([]str
 	for i, g := range grants {
 		ids[i], tokens[i] = g.Notification.ID, token(g)
 	}
-	if _, err := r.pool.Exec(ctx, unclaimSQL, ids, tokens); err != nil {
+	if _, err := r.changes.Impatient.Exec(ctx, unclaimSQL, ids, tokens); err != nil {
 		return nil, describe("undo claims", err)
 	}
 	return make([]struct{}, len(grants)), nil

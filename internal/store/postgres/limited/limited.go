@@ -29,6 +29,13 @@ func New(pool *pgxpool.Pool, limit time.Duration) DB {
 // With is the database with another limit.
 func (d DB) With(limit time.Duration) DB { return New(d.pool, limit) }
 
+// Exec runs a statement that returns no rows, and that does not wait for locks as long as for Postgres.
+func (d DB) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.limit)
+	defer cancel()
+	return Impatient{d.pool, backgroundWait}.Exec(ctx, sql, args...)
+}
+
 // Begin begins a transaction.
 func (d DB) Begin(ctx context.Context, options pgx.TxOptions) (*Tx, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.limit)

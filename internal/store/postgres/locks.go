@@ -1,0 +1,78 @@
+package postgres
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pacer-notify/pacer/internal/batch"
+	"github.com/pacer-notify/pacer/internal/store/postgres/limited"
+)
+
+// A producer or an operator may keep a row locked for as long as its transaction stays open. No statement waits for
+// that: it is locked out after a moment, and has done nothing, see setLockWait. Whoever needs the row leaves
+// the statement that it shares with others.
+const (
+	// setLockWait is the SQL with which a transaction sets how long it waits for a lock: longer than most transactions
+	// of pacer take and than a migration waits, and hardly noticed by those who share the statement.
+	setLockWait = "set_config('lock_timeout', '50ms', true)"
+	// lockedFor is for how long an id that was found locked is kept out of the shared statements.
+	lockedFor = 2 * time.Second
+	// siftTime bounds for how long the ids of a statement are searched for those that are locked: for one of 500 it is
+	// long enough.
+	siftTime = 600 * time.Millisecond
+)
+
+// refusedAlone reports whether the error of a statement may be that of one of its requests.
+func refusedAlone(err error) bool { return valueRefused(err) || limited.LockedOut(err) }
+
+// unlockedSQL returns which of some notifications nobody has locked.
+const unlockedSQL = "SELECT id FROM pacer.notifications WHERE id = ANY ($1) FOR NO KEY UPDATE SKIP LOCKED"
+
+// besideLocked runs requests as one statement. When Postgres refuses it for a value, it takes the statement apart until
+// those that are refused are by themselves: else all would be refused again, for as long as the bad one is among them.
+// When the statement is locked out, it is run again without those whose notifications are locked.
+func besideLocked[Request, Result any](
+	ctx context.Context, r *Store, requests []Request, id func(Request) string,
+	run func(context.Context, []Request) ([]Result, error),
+) []batch.Outcome[Result] {
+	ctx, cancel := bounded(ctx, r.cfg.StatementTimeout)
+	defer cancel()
+	runPart := func(part []Request) ([]Result, error) { return run(ctx, part) }
+	outcomes := batch.Divide(requests, runPart, valueRefused)
+	var ids []string
+	for i, o := range outcomes {
+		if limited.LockedOut(o.Err) {
+			ids = append(ids, id(requests[i]))
+		}
+	}
+	if len(ids) == 0 {
+		return outcomes
+	}
+	free, err := r.unlocked(ctx, ids)
+	if err != nil {
+		return outcomes
+	}
+	var again []Request
+	var places []int
+	for i, o := range outcomes {
+		if limited.LockedOut(o.Err) && slices.Contains(free, id(requests[i])) {
+			again, places = append(again, requests[i]), append(places, i)
+		}
+	}
+	for k, o := range batch.Divide(again, runPart, refusedAlone) {
+		outcomes[places[k]] = o
+	}
+	return outcomes
+}
+
+// unlocked returns which of some notifications nobody has locked.
+func (r *Store) unlocked(ctx context.Context, ids []string) ([]string, error) {
+	rows, err := r.pool.Query(ctx, unlockedSQL, ids)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[string])
+}
