@@ -108,8 +108,8 @@ func TestFaults(t *testing.T) {
 // allScenarios are those of the table.
 func allScenarios() []*scenario {
 	return slices.Concat(
-		redisScenarios(), failoverScenarios(), postgresScenarios(), diskScenarios(), networkScenarios(),
-		providerScenarios(), dnsScenarios(),
+		redisScenarios(), failoverScenarios(), postgresScenarios(), lockScenarios(), diskScenarios(),
+		networkScenarios(), providerScenarios(), dnsScenarios(),
 		processScenarios(), clockScenarios(), upgradeScenarios(), wideScenarios(),
 	)
 }
