@@ -62,8 +62,9 @@
 --                     a the generation whose lease ended, until it is granted anew or settled, q what explains the
 --                     reason: the provider's reply or, with max_defer, "slot max_defer" in µs: the slot that came too
 --                     late, with a + when that is the earliest possible; with quiet_hours the slot, and the end of the
---                     closed interval that it is in; M 1 when it ended and its latest admission was refunded, n when
---                     the back-off after its latest failure ends: max_defer counts from there, K the names of the named caps that count its latest grant,
+--                     closed interval that it is in; n when the back-off after its latest failure
+--                     ends: max_defer counts from there, M 1 when it ended and its latest admission was refunded, K the
+--                     names of the named caps that count its latest grant,
 --                     P the basis of its latest admission: the version of the policy and, where it mattered, after a
 --                     space the user's time zone, E "generation epoch" of a delivery that was in flight when the
 --                     partition was rebuilt: the number of the epoch that granted it

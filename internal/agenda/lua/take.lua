@@ -141,8 +141,8 @@ end
 
 local serve
 do
-  -- is_sure makes sure of when the first of a backlog may go: what was granted since that was decided may count for it, too.
-  -- It returns false when the budget is used up.
+  -- is_sure makes sure of when the first of a backlog may go: what was granted since that was decided may count for it,
+  -- too. It returns false when a budget is used up.
   local function is_sure(agenda, backlog, request)
     local plan = backlog.plan
     if backlog.decided == request.grants or plan.cap_log.max == 0 and #plan.named == 0 then return true end
