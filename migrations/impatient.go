@@ -2,7 +2,6 @@ package migrations
 
 import (
 	"context"
-	"embed"
 	"errors"
 	"fmt"
 	"io"
@@ -29,7 +28,7 @@ const (
 
 // impatient are the migrations, of which none waits for a lock longer than waitForLock. Each sets that for its own
 // transaction, because a pooler keeps no setting.
-type impatient struct{ embed.FS }
+type impatient struct{ fs.FS }
 
 // Open implements [fs.FS].
 func (f impatient) Open(name string) (fs.File, error) {
@@ -37,7 +36,7 @@ func (f impatient) Open(name string) (fs.File, error) {
 	if err != nil || !strings.HasSuffix(name, ".sql") {
 		return opened, err
 	}
-	text, err := f.ReadFile(name)
+	text, err := fs.ReadFile(f.FS, name)
 	if err != nil {
 		return nil, errors.Join(err, opened.Close())
 	}
@@ -61,6 +60,8 @@ type Migrator struct {
 	Tell func(string)
 	// Patience is for how long one is tried that waits. Defaults to 10 minutes.
 	Patience time.Duration
+	// files are the migrations. Default to those of this program.
+	files fs.FS
 }
 
 // Up applies the migrations that are missing.
@@ -78,7 +79,10 @@ func (m Migrator) migrate(ctx context.Context, url, way string, step func(*goose
 	if m.Patience == 0 {
 		m.Patience = lockPatience
 	}
-	return with(ctx, url, func(p *goose.Provider) error {
+	if m.files == nil {
+		m.files = files
+	}
+	return with(ctx, url, m.files, func(p *goose.Provider) error {
 		for until := time.Now().Add(m.Patience); ; {
 			err := step(p)
 			if failed, ok := errors.AsType[*pgconn.PgError](err); err == nil || !ok || failed.Code != "55P03" {

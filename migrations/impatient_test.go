@@ -3,7 +3,6 @@ package migrations_test
 import (
 	"context"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,20 +12,22 @@ import (
 	"github.com/pacer-notify/pacer/test/postgrestest"
 )
 
-// tables are those of the schema that everybody writes to.
-const tables = "pacer.notifications, pacer.outbox, pacer.unplaced, pacer.attempts, pacer.preferences"
-
-// read reads the tables in a transaction that stays open, as a backup does.
+// read reads a table in a transaction that stays open, as a backup does.
 func read(t *testing.T, url string) pgx.Tx {
 	t.Helper()
 	tx, err := postgrestest.Connect(t, url).Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tx.Exec(t.Context(), "LOCK TABLE "+tables+" IN ACCESS SHARE MODE"); err != nil {
+	if _, err := tx.Exec(t.Context(), "LOCK TABLE pacer.outbox IN ACCESS SHARE MODE"); err != nil {
 		t.Fatal(err)
 	}
 	return tx
+}
+
+// next is a migrator with one more migration, which needs all of the table.
+func next(m migrations.Migrator) migrations.Migrator {
+	return m.Next("ALTER TABLE pacer.outbox ADD COLUMN next boolean", "ALTER TABLE pacer.outbox DROP COLUMN next")
 }
 
 // Migrations wait for whoever reads the tables, and nobody waits behind them: each accept comes through soon, while the
@@ -34,37 +35,37 @@ func read(t *testing.T, url string) pgx.Tx {
 func TestMigrationsBesideAReaderStopNobody(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.URL(t)
-	reader := read(t, url)
-	// The index belongs to a table that the reader has: dropping it needs all of the table.
-	var told atomic.Pointer[string]
-	done := make(chan error, 1)
-	go func() {
-		m := migrations.Migrator{Tell: func(text string) { told.Store(&text) }}
-		if err := m.Down(t.Context(), url); err != nil {
-			done <- err
-			return
-		}
-		done <- m.Up(t.Context(), url)
-	}()
 	conn := postgrestest.Connect(t, url)
-	for waited := 0; waited < 3 || told.Load() == nil; waited++ { // it has been tried some times by then
+	beside(t, url, conn, func(m migrations.Migrator) error { return m.Up(t.Context(), url) })
+	beside(t, url, conn, func(m migrations.Migrator) error { return m.Down(t.Context(), url) })
+	if err := migrations.Check(t.Context(), conn); err != nil {
+		t.Error(err)
+	}
+}
+
+// beside has the next migration made while somebody reads what it needs.
+func beside(t *testing.T, url string, conn *pgx.Conn, migrate func(migrations.Migrator) error) {
+	t.Helper()
+	reader := read(t, url)
+	waits, done := make(chan string, 1), make(chan error, 1)
+	go func() { done <- migrate(next(migrations.Migrator{Tell: func(text string) { waits <- text }})) }()
+	said := ""
+	for tries := 0; tries < 3 || said == ""; tries++ {
 		accept(t, conn)
 		select {
 		case err := <-done:
 			t.Fatalf("it ended beside the reader: %v", err)
-		case <-time.After(time.Second):
+		case said = <-waits:
+		case <-time.After(time.Second): // it is tried again meanwhile
 		}
 	}
-	if said := *told.Load(); !strings.Contains(said, "a transaction uses a table") {
+	if !strings.Contains(said, "a transaction uses a table") {
 		t.Errorf("it said %q", said)
 	}
 	if err := reader.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-done; err != nil {
-		t.Error(err)
-	}
-	if err := migrations.Check(t.Context(), conn); err != nil {
 		t.Error(err)
 	}
 }
@@ -84,7 +85,7 @@ func TestMigrationsGiveUp(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.URL(t)
 	reader := read(t, url)
-	err := migrations.Migrator{Patience: time.Nanosecond}.Down(t.Context(), url)
+	err := next(migrations.Migrator{Patience: time.Nanosecond}).Up(t.Context(), url)
 	if err == nil || !strings.Contains(err.Error(), "try again once that has ended") {
 		t.Errorf("it ended with %v", err)
 	}

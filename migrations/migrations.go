@@ -6,6 +6,7 @@ import (
 	"context"
 	"embed"
 	"fmt"
+	"io/fs"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -46,8 +47,8 @@ func (e *VersionError) Error() string {
 		e.Wanted)
 }
 
-// with runs do on a provider over the database at url.
-func with(ctx context.Context, url string, do func(*goose.Provider) error) error {
+// with runs do on a provider of some migrations over the database at url.
+func with(ctx context.Context, url string, of fs.FS, do func(*goose.Provider) error) error {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
 		return fmt.Errorf("read the database's address: %w", err)
@@ -59,7 +60,7 @@ func with(ctx context.Context, url string, do func(*goose.Provider) error) error
 	if err := db.PingContext(ctx); err != nil {
 		return err
 	}
-	provider, err := goose.NewProvider(goose.DialectPostgres, db, impatient{files},
+	provider, err := goose.NewProvider(goose.DialectPostgres, db, impatient{of},
 		goose.WithTableName(table), goose.WithSessionLocker(&locker{db: db}), goose.WithDisableGlobalRegistry(true))
 	if err != nil {
 		return err
@@ -76,7 +77,7 @@ func Down(ctx context.Context, url string) error { return Migrator{}.Down(ctx, u
 // Status lists the migrations that this program knows.
 func Status(ctx context.Context, url string) ([]Migration, error) {
 	var list []Migration
-	err := with(ctx, url, func(p *goose.Provider) error {
+	err := with(ctx, url, files, func(p *goose.Provider) error {
 		states, err := p.Status(ctx)
 		if err != nil {
 			return fmt.Errorf("read the schema's version: %w", err)

@@ -35,11 +35,17 @@ func lockScenarios() []*scenario {
 		},
 		{
 			name: "MigrationBesideReader", fault: "`migrate down` and `migrate up` while a backup reads the outbox for 20 s",
+			rewrites: []rewrite{{file: "migrations/90000_next.sql", instead: `-- +goose Up
+ALTER TABLE pacer.outbox ADD COLUMN next boolean;
+-- +goose Down
+ALTER TABLE pacer.outbox DROP COLUMN next;
+`}},
 			holds: "no other waits", users: 40, each: 20, goesOn: true, acceptsOn: true,
 			without: protection{name: "short waits for locks", rewrites: []rewrite{{
 				file: "migrations/impatient.go", says: `waitForLock = "40ms"`, instead: `waitForLock = "1h"`,
 			}}},
-			inject: migrateBesideReader,
+			prepare: func(d *deployment) { d.migrator = d.program },
+			inject:  migrateBesideReader,
 		},
 	}
 }

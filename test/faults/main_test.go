@@ -53,7 +53,8 @@ func build(path, checkout string, args ...string) error {
 	return command.Run()
 }
 
-// rewrite is a change to the program's source, in a file of the project or of another module.
+// rewrite is a change to the program's source, in a file of the project or of another module. One that replaces nothing
+// is a file more.
 type rewrite struct{ file, says, instead string }
 
 // in applies it to a text, which must say it once.
@@ -91,14 +92,16 @@ func overlaid(path string, rewrites ...rewrite) error {
 			return err
 		}
 		text, begun := texts[file]
-		if !begun {
+		if !begun && r.says != "" {
 			source, err := os.ReadFile(file)
 			if err != nil {
 				return err
 			}
 			text = string(source)
 		}
-		if texts[file], err = r.in(text); err != nil {
+		if r.says == "" {
+			texts[file] = r.instead
+		} else if texts[file], err = r.in(text); err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}
 	}
