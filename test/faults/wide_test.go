@@ -15,7 +15,8 @@ const wideCategories = 200
 // wideScenarios are what a user does who has many categories.
 func wideScenarios() []*scenario {
 	return []*scenario{{
-		name: "WideUser", fault: fmt.Sprintf("a user to whom something waits in %d categories of five rules, under a cap of three",
+		name: "WideUser",
+		fault: fmt.Sprintf("a user to whom something waits in %d categories of five rules, under a cap of three",
 			wideCategories),
 		goesOn: true, acceptsOn: true, between: manyCategories,
 		without: protection{
@@ -46,8 +47,8 @@ func manyCategories(d *deployment) {
 		"version: 1\nuser_cap: {limits: [{max: 5, per: 2s}, {max: 15, per: 6s}, {max: 1, per: 20ms}]}\n", 1))
 	added := "categories:\n"
 	for n := range wideCategories {
-		added += fmt.Sprintf("  c%d: {min_gap: 30ms, limits: [{max: 4, per: 1m}, {max: 3, per: 30s}, {max: 2, per: 3s}, "+
-			"{max: 9, per: 1h}]}\n", n)
+		added += fmt.Sprintf("  c%d: {min_gap: 30ms, limits: "+
+			"[{max: 4, per: 1m}, {max: 3, per: 30s}, {max: 2, per: 3s}, {max: 9, per: 1h}]}\n", n)
 	}
 	if err := os.WriteFile(d.policy, []byte(strings.Replace(b.String(), "categories:\n", added, 1)), 0o600); err != nil {
 		d.fail("write the policy: %v", err)

@@ -104,19 +104,19 @@ func fanOut(t *testing.T, channel notification.Channel, results []*push.Error, h
 		user.deliveries = []notification.Delivery{{DeviceID: "had", Ended: true, Outcome: notification.OutcomeDelivered}}
 		attempt = 2
 	}
-	f := devices.NewFanout(channel, answers{results: results}, user, slog.New(slog.DiscardHandler))
+	f := devices.NewFanout(channel, responders{results: results}, user, slog.New(slog.DiscardHandler))
 	return f.Send(t.Context(), push.Message{
 		Notification: &notification.Notification{ID: "n1", UserID: "ada", Channel: channel}, Attempt: attempt,
 	})
 }
 
-// answers is a sender that has a result for each target.
-type answers struct {
+// responders is a sender that has a result for each target.
+type responders struct {
 	push.Checker
 	results []*push.Error
 }
 
-func (a answers) Send(_ context.Context, m push.Message) error {
+func (a responders) Send(_ context.Context, m push.Message) error {
 	i, err := strconv.Atoi(m.To)
 	if err != nil || a.results[i] == nil {
 		return err
