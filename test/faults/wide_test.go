@@ -50,7 +50,8 @@ func manyCategories(d *deployment) {
 		added += fmt.Sprintf("  c%d: {min_gap: 30ms, limits: "+
 			"[{max: 4, per: 1m}, {max: 3, per: 30s}, {max: 2, per: 3s}, {max: 9, per: 1h}]}\n", n)
 	}
-	if err := os.WriteFile(d.policy, []byte(strings.Replace(b.String(), "categories:\n", added, 1)), 0o600); err != nil {
+	text := strings.Replace(b.String(), "categories:\n", added, 1)
+	if err := os.WriteFile(d.policy, []byte(text), 0o600); err != nil {
 		d.fail("write the policy: %v", err)
 	}
 }
