@@ -181,6 +181,10 @@ func (w *world) check(u *desk.User, c *desk.UserCategory, went []*dispatch.Grant
 	}
 	due := []string{}
 	for _, item := range c.Waiting {
+		joins := item.Status == notification.StatusRetrying || item.Status == notification.StatusScheduled
+		if item.ID == first.Notification.ID && joins && cameDue.After(c.NextAt.Add(-atOnce)) {
+			return // it came due at the same moment, and before somebody looked
+		}
 		if item.DeliverAt != nil && !item.DeliverAt.After(first.AdmittedAt.Add(ahead)) {
 			due = append(due, item.ID)
 		}
