@@ -232,7 +232,7 @@ do
     leases[#leases + 1] = digits(at + lease)
     leases[#leases + 1] = n.id
     count('attempts', 1)
-    budget = budget - 1
+    budget, looks = budget - 1, looks + 1 + #backlog.plan.rules -- this look was not in vain
     request.grants = request.grants + 1
     put_grant(n.id, backlog.category, at, slot, backlog.why, n.generation, n.generation - n.returned, n.failures,
       n.arrival + YEAR_2020, n.payload, n.deferrals, n.history, math.max(n.arrival + YEAR_2020, n.not_before), basis)

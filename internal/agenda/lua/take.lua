@@ -41,9 +41,9 @@ local round, process = ARGV[1], ARGV[2]
 lease, retention = tonumber(ARGV[3]), ARGV[4]
 local capacity, pull = tonumber(ARGV[5]), tonumber(ARGV[6])
 
--- How many notifications this script may end, move or grant, and how many rules it may look at. Each wake-up has its
+-- How many notifications this script may end, move or grant, and how many rules it may look at in vain. Each wake-up has its
 -- share, so that one whose backlog expires, or who has many categories, does not delay the others.
-local BUDGET, LOOKS = 100, 1000
+local BUDGET, LOOKS = 100, 400
 
 local common_of, cursor = {}, 10
 for _ = 1, tonumber(ARGV[9]) do
