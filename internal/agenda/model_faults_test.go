@@ -62,7 +62,7 @@ func TestProgramsFindFaults(t *testing.T) {
 			old: "local id = oldest(backlog,", replacement: "local id = false and oldest(backlog,",
 		},
 		"what was retried is taken to wait since it came": {
-			old: "return l and tonumber(l) ~= arrival or not_before > arrival + YEAR_2020", replacement: "return false",
+			old: "return since ~= from + YEAR_2020 and since or nil", replacement: "return nil",
 		},
 		"only the first of a priority ends": {
 			old: "if not since[i] then return id end", replacement: "do return nil end",

@@ -116,12 +116,12 @@ type responders struct {
 	results []*push.Error
 }
 
-func (a responders) Send(_ context.Context, m push.Message) error {
+func (r responders) Send(_ context.Context, m push.Message) error {
 	i, err := strconv.Atoi(m.To)
-	if err != nil || a.results[i] == nil {
+	if err != nil || r.results[i] == nil {
 		return err
 	}
-	return a.results[i]
+	return r.results[i]
 }
 
 // pocket is a store with the devices of one user.

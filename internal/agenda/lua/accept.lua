@@ -79,8 +79,7 @@ local function accept_due(agenda, n, from)
   local at_place = place(tonumber(n.priority), from)
   local passes = n.bypasses or
     backlog.next > 0 and (n.exempt and backlog.rule < 0 or n.overtakes and goes_first(n, backlog, at_place))
-  local send_at = tonumber(n.send_at)
-  local since = strays(n.arrival, from, send_at) and math.max(n.arrival + YEAR_2020, send_at) or nil
+  local since = stray_since(n.arrival, from, tonumber(n.send_at))
   local joined = add_to_backlog(agenda, backlog, n.id, at_place, passes, n.before == '1', since)
   if n.before == '2' and not passes and backlog.since < YEAR_2020 then backlog.since = backlog.since + 1 end
   store(n, 'q', optional_fields(n, from, joined))

@@ -272,10 +272,12 @@ end
 -- strays_of is the set of those in a backlog whose place does not tell since when max_defer counts for them.
 local function strays_of(backlog) return partition .. 's:' .. backlog.name end
 
--- strays reports whether a notification is in that set: one that was to come later, or was retried, keeps the place of
--- its arrival, or has that of another. `l` is its field l, `not_before` the later of t and n.
-local function strays(arrival, l, not_before)
-  return l and tonumber(l) ~= arrival or not_before > arrival + YEAR_2020
+-- stray_since returns since when max_defer counts for a notification of that set, and nil for any other: one that was to
+-- come later, or was retried, keeps the place of its arrival, or has that of another. `from` is the arrival that its
+-- place follows, `not_before` the later of its fields t and n.
+local function stray_since(arrival, from, not_before)
+  local since = math.max(arrival + YEAR_2020, not_before)
+  return since ~= from + YEAR_2020 and since or nil
 end
 
 -- add_to_backlog puts a notification into a backlog. One that was `deferred` before is not counted again. `since` is when

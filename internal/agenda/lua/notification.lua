@@ -137,10 +137,9 @@ end
 local function return_to_backlog(agenda, id)
   local key = partition .. 'n:' .. id
   local f = redis.call('HMGET', key, 'p', 'v', 'k', 'e', 'l', 'c', 'd', 'i', 'j', 't', 'n')
-  local backlog, arrival = backlog_of(agenda, f[6]), tonumber(f[2])
-  local not_before = math.max(tonumber(f[10] or 0), tonumber(f[11] or 0))
-  local since = strays(arrival, f[5], not_before) and math.max(arrival + YEAR_2020, not_before) or nil
-  local joined = add_to_backlog(agenda, backlog, id, place(tonumber(f[1]), tonumber(f[5] or arrival)), f[8], f[7], since)
+  local backlog, from = backlog_of(agenda, f[6]), tonumber(f[5] or f[2])
+  local since = stray_since(tonumber(f[2]), from, math.max(tonumber(f[10] or 0), tonumber(f[11] or 0)))
+  local joined = add_to_backlog(agenda, backlog, id, place(tonumber(f[1]), from), f[8], f[7], since)
   if joined ~= tonumber(f[9] or 0) then
     redis.call('HSET', key, 's', 'q', 'j', digits(joined))
   else

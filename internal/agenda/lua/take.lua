@@ -166,9 +166,8 @@ do
       if backlog.at then set_ready(agenda, backlog) end
       return nil, nil, true
     end
-    sure = block(agenda, backlog, category_settings) and sure
-    if size_of(backlog) > 0 then return backlog.at, backlog.why, not sure end
-    return nil, nil, not sure
+    sure = block(agenda, backlog, category_settings) and sure -- its first stays
+    return backlog.at, backlog.why, not sure
   end
 
   -- update_backlogs blocks or unblocks each backlog after the grants. It returns the next moment at which something may

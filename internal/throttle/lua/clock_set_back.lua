@@ -1,4 +1,5 @@
--- repair moves what was written before the clock was set back to the furthest slot that may be granted now. So the limits hold, and nobody waits longer than a window and that.
+-- repair moves what was written before the clock was set back to the furthest slot that may be granted now. So the
+-- limits hold, and nobody waits longer than a window and that.
 local function repair(plan, now)
   local far, latest = now + FAR_AHEAD, now + HORIZON
 
