@@ -224,8 +224,8 @@ func (d *fleet) hold(f foreign, r *receiver) {
 	}
 }
 
-// needUntil asks for what is locked again and again until the others are through, and until it was told why it can't have
-// it: on a busy machine a response may say that the store does not respond.
+// needUntil asks for what is locked again and again until the others are through, and until it was told why it can't
+// have it: on a busy machine a response may say that the store does not respond.
 func (d *fleet) needUntil(through chan struct{}, n need) {
 	told, deadline := false, time.Now().Add(patience)
 	for {
