@@ -15,25 +15,6 @@ import (
 
 const policyPage = "docs/policy.md"
 
-// TestPolicyReferenceHasEveryKey compares the tables of the policy reference with the keys that the parser knows.
-func TestPolicyReferenceHasEveryKey(t *testing.T) {
-	t.Parallel()
-	known, listed := knownKeys(t), listedKeys(t)
-	if len(known) < 10 {
-		t.Fatalf("the parser told of %d keys only: %q", len(known), known)
-	}
-	for _, key := range known {
-		if !slices.Contains(listed, key) {
-			t.Errorf("%s has no row for %s", policyPage, key)
-		}
-	}
-	for _, key := range listed {
-		if !slices.Contains(known, key) {
-			t.Errorf("%s has a row for %s, which the parser does not know", policyPage, key)
-		}
-	}
-}
-
 // TestPolicyReferenceShowsEveryKey wants each example to be a valid policy, and each key in one of them.
 func TestPolicyReferenceShowsEveryKey(t *testing.T) {
 	t.Parallel()
@@ -53,24 +34,6 @@ func TestPolicyReferenceShowsEveryKey(t *testing.T) {
 			t.Errorf("%s has no example with %s", policyPage, key)
 		}
 	}
-}
-
-// listedKeys are the first cells of the page's tables of keys. Each row must be whole.
-func listedKeys(t *testing.T) []string {
-	t.Helper()
-	var keys []string
-	for _, table := range strings.Split(readFile(t, policyPage),
-		"\n| key | meaning | default | allowed |\n|---|---|---|---|\n")[1:] {
-		table, _, _ = strings.Cut(table, "\n\n")
-		for line := range strings.Lines(table) {
-			cells := strings.Split(strings.Trim(line, "| \n"), " | ")
-			if len(cells) != 4 {
-				t.Errorf("%s: %q has %d cells, not 4", policyPage, line, len(cells))
-			}
-			keys = append(keys, strings.Trim(cells[0], "`"))
-		}
-	}
-	return keys
 }
 
 // noKey is a key that no policy has. The parser refuses it with the keys that it knows in that place.
@@ -151,27 +114,4 @@ func keysOf(path string, value any) []string {
 		}
 	}
 	return keys
-}
-
-// TestPolicyReferencePrintsTheWeek compares the week that the page shows with what policy check prints of the example
-// before it.
-func TestPolicyReferencePrintsTheWeek(t *testing.T) {
-	t.Parallel()
-	page := readFile(t, policyPage)
-	_, section, found := strings.Cut(page, "\n## Quiet hours\n")
-	if !found {
-		t.Fatal("the page has no section about quiet hours")
-	}
-	p, err := policy.Parse(policyPage, []byte(fences(section, "yaml")[0]))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, w := range policy.Warnings(policyPage, p) {
-		if strings.Contains(w.Message, "max_defer") {
-			t.Errorf("the example is warned of: %s", w.Message)
-		}
-	}
-	if shown := fences(section, "text")[0]; !strings.Contains(p.Describe(nil), "\n"+shown) {
-		t.Errorf("the page shows\n%s\npolicy check prints\n%s", shown, p.Describe(nil))
-	}
 }
