@@ -72,10 +72,6 @@ UNRACED := 'github.com/yuin/gopher-lua/...=-race=false'
 test: $(if $(filter no,$(INSTALL)),check-servers,install-servers) ## run all tests under the race detector; installs what they start, unless INSTALL=no (PKGS=./internal/x TESTFLAGS=-v)
 	go test -race -gcflags=$(UNRACED) -shuffle=on -count=1 -timeout 30m $(TESTFLAGS) $(PKGS)
 
-.PHONY: test-busy
-test-busy: ## run make test RUNS=20 times in a fresh clone while every core is kept busy by something else
-	scripts/test-busy.sh $(RUNS)
-
 .PHONY: accept
 accept: check-servers ## run the long end-to-end scenarios against built programs, those of many rows, and the night cases
 	go test -p 1 -count=1 -timeout 30m -v -tags accept ./test/e2e ./test/night

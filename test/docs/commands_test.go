@@ -49,10 +49,6 @@ var notRun = []exception{
 		first:  "CHAOS_SEED=7 make chaos              begin with seed 7; each schedule has the next one (default: the time)",
 		reason: "each runs for up to an hour", check: namesTargets,
 	},
-	{
-		page: "docs/measurements/busy.md", first: "make test-busy                     20 runs",
-		reason: "it runs every test 20 times", check: namesTargets,
-	},
 }
 
 // runPages are the pages whose blocks of commands a test runs, one after the other in one shell.
