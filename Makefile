@@ -137,6 +137,10 @@ pictures: check-servers ## make the pictures of README.md from real runs (12 min
 	go run ./scripts/pictures demo
 	go run ./scripts/pictures dashboard
 
+.PHONY: docs
+docs: openapi responses night ## write every table and page that is made from code
+	go test -count=1 -run TestSettingsPage ./internal/settings -update
+
 .PHONY: openapi
 openapi: ## write docs/openapi.json, and the responses of the examples in it, which a running dispatcher gives
 	go test -count=1 -run TestAPIExamplesAreTrue ./test/docs -update

@@ -67,7 +67,7 @@ type Server struct {
 	APITokens []string `name:"api-tokens" placeholder:"TOKEN|file:PATH" json:"-" help:"Bearer tokens of the HTTP API; a file holds one or several. Without any, the API only starts on a loopback address."`
 	// PublicURL is where users' browsers and mail providers reach the API. With it, e-mails have links to unsubscribe.
 	// Defaults to none.
-	PublicURL string `name:"public-url" placeholder:"URL" help:"Where users' browsers and mail providers reach /v1/unsubscribe/ of the API. With it, e-mails have links to unsubscribe. Needs --unsubscribe-key and --redis-url. Default: none."`
+	PublicURL string `name:"public-url" placeholder:"URL" help:"Where users' browsers and mail providers reach /v1/unsubscribe/ of the API. With it, e-mails have links to unsubscribe. Needs --unsubscribe-key, and --redis-url or --database-url. Default: none."`
 	// UnsubscribeKey signs the links and the bounce address of e-mails. Several keys, with commas between them: the
 	// first signs, all hold. Defaults to none.
 	UnsubscribeKey []string `name:"unsubscribe-key" placeholder:"KEY|file:PATH" json:"-" help:"Key of at least 32 characters that signs the links to unsubscribe and the bounce address of e-mails. NEW,OLD while one replaces the other."`
@@ -83,7 +83,7 @@ type Server struct {
 	// DrainTimeout is how long a stopping process waits for deliveries in flight. Defaults to 20 seconds.
 	DrainTimeout time.Duration `name:"drain-timeout" default:"20s" placeholder:"DURATION" help:"How long a process waits for deliveries in flight after SIGTERM. Default: ${default}."`
 	// Retention is how long Postgres keeps notifications that have ended. Defaults to 30 days.
-	Retention time.Duration `name:"retention" default:"720h" placeholder:"DURATION" help:"How long Postgres keeps notifications that have ended. Default: 30 days."`
+	Retention time.Duration `name:"retention" default:"720h" placeholder:"DURATION" help:"How long Postgres keeps notifications that have ended; one that a limit still counts stays longer. Default: 30 days."`
 	// BulkRate is how many notifications a bulk job retries, cancels or moves in a second at most. Defaults to 200.
 	BulkRate int `name:"bulk-rate" default:"200" placeholder:"N" help:"How many notifications a bulk job retries, cancels or moves per second. Default: ${default}."`
 	// Templates is a folder of templates for contents. Defaults to none.
