@@ -1,5 +1,5 @@
 // Package script runs Lua scripts on Redis, and makes sure that each caller gets the reply to its own request. Many
-// callers share one connection (ADR 5). Should its replies ever be read out of step, every caller would get somebody
+// callers share one connection (ADR 16). Should its replies ever be read out of step, every caller would get somebody
 // else's reply, without an error. So each reply carries the nonce of its request, and a client that gets a wrong
 // nonce closes its connections. A script must not return an error inside a list: go-redis stops reading there, and
 // leaves the rest of the reply to the next caller (docs/upstream.md).
