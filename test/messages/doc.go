@@ -1,4 +1,3 @@
-// Package messages is the table of what pacer says to people: each row provokes a message for real, through the API,
-// the programs, settings, files or logs, and compares it word by word. A message says what happened, with which value,
-// what is allowed, what to do, and in which setting.
+// Package messages plays what pacer says to people: each transcript under testdata provokes the messages of one
+// surface for real, through the API, the programs, settings or SQL. log.txt lists the log messages of the source.
 package messages
