@@ -33,11 +33,7 @@ type exception struct {
 // TestEveryCommandBlockIsRun until it is here with its reason.
 var notRun = []exception{
 	{
-		page: "README.md", first: "go install github.com/pacer-notify/pacer/cmd/...@latest",
-		reason: "it needs a network and a published version", check: installsThisModule,
-	},
-	{
-		page: "README.md", first: "dispatcher demo",
+		page: "README.md", first: "go run ./cmd/dispatcher demo ",
 		reason: "it runs until somebody stops it", check: demoRunsUntilItIsStopped,
 	},
 	{
@@ -171,20 +167,6 @@ func blocksOf(page, text string) []block {
 	return all
 }
 
-// installsThisModule compares what is installed with go.mod and with the programs that there are.
-func installsThisModule(t *testing.T, text string) {
-	t.Helper()
-	module, _, _ := strings.Cut(strings.TrimPrefix(readFile(t, "go.mod"), "module "), "\n")
-	if !strings.HasPrefix(text, "go install "+module+"/cmd/...@") {
-		t.Errorf("README.md installs %q, the module is %s", text, module)
-	}
-	for _, program := range []string{"dispatcher", "enqueue"} {
-		if _, err := os.Stat(filepath.Join(top, "cmd", program, "main.go")); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
 // installsTheUnits looks whether the user, the program and the units of the commands are those of deploy/systemd.
 func installsTheUnits(t *testing.T, text string) {
 	t.Helper()
@@ -233,14 +215,14 @@ func namesTargets(t *testing.T, text string) {
 	}
 }
 
-// demoRunsUntilItIsStopped runs the demo as it is printed, until it shows a delivery.
-func demoRunsUntilItIsStopped(t *testing.T, text string) {
+// demoRunsUntilItIsStopped runs the demo until it shows a delivery.
+func demoRunsUntilItIsStopped(t *testing.T, _ string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	demo := exec.CommandContext(ctx, "bash", "-c", "exec "+strings.TrimSpace(text))
+	demo := exec.CommandContext(ctx, filepath.Join(programs(t), "dispatcher"), "demo")
 	demo.Dir = t.TempDir()
-	demo.Env = append(cleanEnvironment(), "PATH="+programs(t)+":"+os.Getenv("PATH"))
+	demo.Env = cleanEnvironment()
 	out, err := demo.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

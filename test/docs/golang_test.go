@@ -10,13 +10,13 @@ import (
 	"testing"
 )
 
-// TestReadmeGoCompiles compiles the Go of README.md against this module's client, each block in a function of its own,
-// with a context and a transaction at hand.
-func TestReadmeGoCompiles(t *testing.T) {
+// TestGoOfThePagesCompiles compiles the Go of README.md and of the page on transactions against this module's client,
+// each block in a function of its own, with a context and a transaction at hand.
+func TestGoOfThePagesCompiles(t *testing.T) {
 	t.Parallel()
-	snippets := fences(readFile(t, readmePage), "go")
+	snippets := fences(readFile(t, readmePage)+readFile(t, transactionsPage), "go")
 	if len(snippets) < 2 {
-		t.Fatalf("README.md has %d blocks of Go only", len(snippets))
+		t.Fatalf("the pages have %d blocks of Go only", len(snippets))
 	}
 	var source strings.Builder
 	source.WriteString("package readme\n\nimport (\n\"context\"\n\"os\"\n\n" +
@@ -51,6 +51,6 @@ func TestReadmeGoCompiles(t *testing.T) {
 	build := exec.CommandContext(t.Context(), "go", "build", "-overlay", overlay, "./test/docs/readme")
 	build.Dir = module
 	if out, err := build.CombinedOutput(); err != nil {
-		t.Errorf("README.md's Go does not compile: %v\n%s\n%s", err, out, source.String())
+		t.Errorf("the Go of the pages does not compile: %v\n%s\n%s", err, out, source.String())
 	}
 }
