@@ -150,9 +150,9 @@ openapi: ## write docs/openapi.json, and the responses of the examples in it, wh
 responses: ## write the tables of docs/responses.md, from those that the channels use
 	go test -count=1 -run TestResponsesPage ./test/docs -update
 
-.PHONY: night
-night: ## write docs/night.md from the table of test/night
-	go test -count=1 -run TestPage ./test/night -update
+.PHONY: docs
+docs: openapi responses ## write the parts of docs/ that come from code
+	go test -count=1 -run TestRunbook ./test/night -update
 
 # The packages that have benchmarks: to build the tests of all would take a minute more.
 BENCHED = $(shell grep -rl '^func Benchmark' --include='*_test.go' client cmd internal test | xargs -n1 dirname | sort -u | sed 's|^|./|')

@@ -106,8 +106,7 @@ func TestAlerts(t *testing.T) {
 			t.Errorf("the runbook has no section for %s, or its URL leads elsewhere", r.Alert)
 		}
 	}
-	others := strings.Count(runbook, "\n## A user says that nothing arrives\n") // no alert, but what people come with
-	if sections := strings.Count(runbook, "\n## ") - others; sections != len(rules) {
+	if sections := strings.Count(runbook, "\n## Pacer"); sections != len(rules) { // the others answer questions
 		t.Errorf("the runbook has %d sections for %d alerts", sections, len(rules))
 	}
 }

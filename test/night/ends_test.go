@@ -7,29 +7,26 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/pacer-notify/pacer/test/providertest"
 )
 
 // ends are the cases in which a notification ended undelivered.
 func ends() []*night {
 	return []*night{
 		{
-			title: "It would have come too late", happens: "More waits than the limit lets out within `max_defer`.",
+			title: "Its slot would come too late",
 			trouble: func(d *deployment) {
 				d.post("n0", `,"category":"alarm"`)
 				d.is("n0", "delivered")
 				d.post("n1", `,"category":"alarm"`)
 				d.is("n1", "expired")
 			},
-			user:    "alarm: nothing waits; the next may go at TIME, because of limit 1/1h. last ended: n1, expired: max_defer (its slot would be TIME, later than max_defer 10m)",
-			explain: "expired: max_defer: its slot would be TIME, later than max_defer 10m",
-			dashboard: []string{
-				"Failed 0, expired 1 (expired: max_defer)",
-			},
 			alerts: []string{"PacerExpiring"},
-			do:     "Slow the producer down, loosen the limit, or raise `max_defer`.",
+			do:     "Go to [PacerDeferredTooLong](#pacerdeferredtoolong).",
 		},
 		{
-			title: "It expired while it waited", happens: "Its `expires_at` came before its slot.",
+			title: "Its expires_at came first",
 			trouble: func(d *deployment) {
 				d.post("n0", `,"category":"chat"`)
 				d.is("n0", "delivered")
@@ -40,49 +37,31 @@ func ends() []*night {
 				d.is("first", "cancelled")
 				d.is("n1", "expired")
 			},
-			user:    "chat: nothing waits; the next may go at TIME, because of limit 1/1h. last ended: n1, expired: expires_at",
-			explain: "expired: expires_at: TIME came while it was deferred until TIME: limit 1/1h",
-			dashboard: []string{
-				"Failed 0, expired 1 (expired: expires_at)",
-			},
-			calm: "the producer wants it so",
-			do:   "Nothing, or give it longer.",
+			do: "Nothing, or have the producer set a later `expires_at`.",
 		},
 		{
-			title: "The provider refuses the content", happens: "The ntfy server responds with 400.",
+			title:   "The provider refuses the contents",
 			prepare: ntfy,
 			trouble: func(d *deployment) {
 				d.receiver.Follow(with(http.StatusBadRequest, "field body: too short"))
 				d.post("n1", `,"channel":"ntfy","to":"topic"`)
 				d.is("n1", "failed")
 			},
-			user:    "last ended: n1, failed: permanent: 400 (field body: too short)",
-			explain: "failed: permanent: 400; the provider replied: field body: too short",
-			dashboard: []string{
-				"ntfy HOST: calling; permanent: 400",
-				"Failed 1, expired 0 (failed: permanent: 400)",
-			},
 			alerts: []string{"PacerFailing"},
-			do:     "Correct what the provider names, then `dispatcher retry n1`.",
+			do:     "Correct what the reply names, then run `dispatcher retry ID`.",
 		},
 		{
-			title: "The target is gone", happens: "The webhook responds with 410.",
+			title: "The target is gone",
 			trouble: func(d *deployment) {
 				d.receiver.Follow(with(http.StatusGone, ""))
 				d.post("n1", "")
 				d.is("n1", "failed")
 			},
-			user:    "last ended: n1, failed: target_gone: 410",
-			explain: "failed: target_gone: 410",
-			dashboard: []string{
-				"webhook HOST: calling; target_gone: 410",
-				"Failed 1, expired 0 (failed: target_gone: 410)",
-			},
 			alerts: []string{"PacerFailing"},
-			do:     "The producer uses a target that does not exist any more: take it out there.",
+			do:     "Have the producer stop using this target.",
 		},
 		{
-			title: "The user's device is gone", happens: "The provider said of the user's only device that it does not exist any more.",
+			title: "The user's device is gone",
 			trouble: func(d *deployment) {
 				d.call(http.MethodPut, "/v1/users/ada/devices/phone",
 					fmt.Sprintf(`{"channel":"webhook","to":%q}`, d.receiver.URL))
@@ -90,34 +69,22 @@ func ends() []*night {
 				d.call(http.MethodPost, "/v1/notifications", `{"id":"n1","user_id":"ada","body":"hello"}`)
 				d.is("n1", "failed")
 			},
-			user:    "no active device on webhook: a notification without a target fails there, reason permanent: no_device. last ended: n1, failed: target_gone: 410",
-			explain: "failed: target_gone: 410",
-			dashboard: []string{
-				"webhook HOST: calling; target_gone: 410",
-				"Failed 1, expired 0 (failed: target_gone: 410)",
-			},
 			alerts: []string{"PacerFailing"},
-			do:     "The app registers the device again when the user opens it.",
+			do:     "Nothing: the app registers the device again when the user opens it.",
 		},
 		{
-			title: "Every attempt failed", happens: "The provider responded with 500 as often as `retry.max_attempts` says.",
+			title:  "Every attempt failed",
 			policy: "version: 1\ncategories:\n  default: {}\nretry: {max_attempts: 2, min_backoff: 10ms, max_backoff: 20ms}\n",
 			trouble: func(d *deployment) {
 				d.receiver.Follow(with(http.StatusInternalServerError, "out of disk"))
 				d.post("n1", "")
 				d.is("n1", "failed")
 			},
-			user:    "last ended: n1, failed: max_attempts, last transient: 500 (out of disk)",
-			explain: "failed: max_attempts, last transient: 500; the provider replied: out of disk",
-			dashboard: []string{
-				"webhook HOST: calling, the latest call failed; transient: 500",
-				"Failed 1, expired 0 (failed: max_attempts, last transient: 500)",
-			},
 			alerts: []string{"PacerFailing"},
-			do:     "Once the provider is well, `dispatcher retry --status failed --since 1h`.",
+			do:     "When the provider works again, run `dispatcher retry --status failed --since 24h`.",
 		},
 		{
-			title: "The template is missing", happens: "The notification names a template that the deployment does not have.",
+			title: "The producer names a template that does not exist",
 			prepare: func(d *deployment) {
 				folder := filepath.Join(d.TempDir(), "templates")
 				body := filepath.Join(folder, "hi", "default", "body.txt")
@@ -134,10 +101,28 @@ func ends() []*night {
 					d.Fatalf("the producer is told %d %s", status, reply)
 				}
 			},
-			calm:    "the producer is told: 422",
-			user:    "nothing is known about a user with this id: nothing waits, nothing was sent lately, no devices, no preferences",
-			explain: "dispatcher: explain n1: no such notification: \"n1\" was never accepted, or ended so long ago that it is no longer kept",
-			do:      "The producer's log has the refusal. Add the template to `--templates`, or correct its name.",
+			do: "Read the refusal in the producer's log. Correct the name, or add the template to `--templates`.",
 		},
+		crashLoop(),
+	}
+}
+
+func crashLoop() *night {
+	return &night{
+		title: "A notification crashes its workers",
+		slow:  true, processes: []string{"api,ops"},
+		trouble: func(d *deployment) {
+			d.receiver.Follow(hangs)
+			d.post("n1", "")
+			for times := range 3 {
+				worker := d.start("worker,ops")
+				d.await("a worker sends it", func() bool { return len(d.receiver.Calls(providertest.Called)) > times })
+				worker.kill()
+			}
+			d.start("worker,ops")
+			d.is("n1", "failed")
+		},
+		alerts: []string{"PacerClaimsExpire", "PacerCrashLoop", "PacerProcessGone"},
+		do:     "Go to [PacerCrashLoop](#pacercrashloop).",
 	}
 }

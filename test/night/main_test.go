@@ -1,7 +1,9 @@
 package night_test
 
 import (
+	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"testing"
 	"time"
@@ -15,7 +17,7 @@ import (
 var dispatcherPath string
 
 var (
-	update   = flag.Bool("update", false, "write docs/night.md")
+	update   = flag.Bool("update", false, "write the golden file, and the tables of docs/runbook.md")
 	patience = flag.Duration("patience", 2*time.Minute, "how long a trouble may take until everything names it")
 )
 
@@ -24,7 +26,27 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "6"); err != nil { // cases wait more than they compute
 		panic(err)
 	}
+	var err error
+	if expected.said, err = readGolden(); err != nil {
+		panic(err)
+	}
 	programs := processtest.Build(m, "dispatcher")
 	dispatcherPath = programs.Path("dispatcher")
-	os.Exit(postgrestest.Around(redistest.Around(programs)).Run())
+	code := postgrestest.Around(redistest.Around(programs)).Run()
+	if *update {
+		if err := write(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// write writes what the cases have learned.
+func write() error {
+	if err := writeGolden(); err != nil {
+		return err
+	}
+	_, page, err := runbookPage()
+	return errors.Join(err, os.WriteFile(runbook, []byte(page), 0o600))
 }

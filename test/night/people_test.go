@@ -18,63 +18,45 @@ func nightNow() string {
 func ordered() []*night {
 	return []*night{
 		{
-			title: "A category is paused", happens: "An operator paused the category chat.",
+			title: "A category is paused",
 			trouble: func(d *deployment) {
 				d.operate("category chat is paused", "pause", "category", "chat", "--why", "too noisy", "--yes")
 				d.post("n1", `,"category":"chat"`)
 			},
-			user:    "chat: category chat is paused by OPERATOR since TIME (too noisy): nothing goes out until somebody resumes it; 1 queued",
-			explain: "category chat is paused by OPERATOR since TIME (too noisy): it waits until somebody resumes it",
-			dashboard: []string{
-				"Paused: category chat, by OPERATOR DURATION ago: too noisy.",
-			},
 			alerts: []string{"PacerPausedLong"},
-			do:     "Ask who paused it, then `dispatcher resume category chat`.",
+			do:     "Ask the person, then run `dispatcher resume category NAME`.",
 		},
 		{
-			title: "A channel is paused", happens: "An operator paused the channel webhook.",
+			title: "A channel is paused",
 			trouble: func(d *deployment) {
 				d.operate("channel webhook is paused", "pause", "channel", "webhook", "--yes", "--why",
 					"the provider moves")
 				d.post("n1", "")
 			},
-			user:    "default: 1 held for the provider; first n1: channel webhook is paused by OPERATOR since TIME (the provider moves): it waits until somebody resumes it",
-			explain: "channel webhook is paused by OPERATOR since TIME (the provider moves): it waits until somebody resumes it",
-			dashboard: []string{
-				"Paused: channel webhook, by OPERATOR DURATION ago: the provider moves.",
-			},
 			alerts: []string{"PacerPausedLong"},
-			do:     "Ask who paused it, then `dispatcher resume channel webhook`.",
+			do:     "Ask the person, then run `dispatcher resume channel NAME`.",
 		},
 		{
-			title: "A queue is paused with asynq's tools", happens: "Somebody paused the user's queue with asynq's own tools.",
+			title:   "A queue is paused with asynq's tools",
 			prepare: func(d *deployment) { d.env = append(d.env, "PACER_PARTITIONS=1") },
 			trouble: func(d *deployment) {
 				d.asynqPauses(0)
 				d.post("n1", "")
 			},
-			user:    "partition 0, which has all notifications of this user: partition 0 is paused by asynq's tools since TIME: nothing goes out until somebody resumes it",
-			explain: "partition 0 is paused by asynq's tools since TIME: it waits until somebody resumes it",
-			dashboard: []string{
-				"Paused: partition 0, by asynq's tools DURATION ago.",
-			},
 			alerts: []string{"PacerPausedLong"},
-			do:     "`dispatcher resume partition 0`.",
+			do:     "Run `dispatcher resume partition N`.",
 		},
 		{
-			title: "The user opted out", happens: "The user does not want the category chat.", postgres: true,
+			title: "The user opted out", postgres: true,
 			trouble: func(d *deployment) {
 				d.call(http.MethodPut, "/v1/users/ada/preferences", `{"opt_out":{"categories":["chat"]}}`)
 				d.post("n1", `,"category":"chat"`)
 				d.is("n1", "cancelled")
 			},
-			calm:    "the user wants it so",
-			user:    "chat: the user opted out of category chat: its notifications end as cancelled, reason opted_out. last ended: n1, cancelled: opted_out",
-			explain: "cancelled: opted_out",
-			do:      "Nothing.",
+			do: "Nothing: the user wants it so.",
 		},
 		{
-			title: "The user has a limit of one's own", happens: "The user allows one notification of the category default an hour.",
+			title:    "The user's own limit is reached",
 			postgres: true,
 			trouble: func(d *deployment) {
 				d.call(http.MethodPut, "/v1/users/ada/preferences", `{"limits":{"default":{"limits":[{"max":1,"per":"1h"}]}}}`)
@@ -85,56 +67,35 @@ func ordered() []*night {
 				d.is("n0", "delivered")
 				d.post("n1", "")
 			},
-			calm:    "the user wants it so",
-			user:    "default: 1 deferred; first n1: deferred by the user's own limit 1/1h, goes out at TIME",
-			explain: "deferred by the user's own limit 1/1h, goes out at TIME",
-			dashboard: []string{
-				"Most deferred: ada, default, 1",
-			},
-			do: "Nothing.",
+			do: "Nothing: the user wants it so.",
 		},
 		{
-			title: "The gap between two is not over", happens: "The category has `min_gap: 1h`, and one has just gone out.",
+			title:  "The minimum gap is not over",
 			policy: "version: 1\ncategories:\n  default: {min_gap: 1h}\n",
 			trouble: func(d *deployment) {
 				d.post("n0", "")
 				d.is("n0", "delivered")
 				d.post("n1", "")
 			},
-			calm:    "the policy wants it so",
-			user:    "default: 1 deferred; first n1: deferred by min_gap 1h, goes out at TIME",
-			explain: "deferred by min_gap 1h, goes out at TIME",
-			dashboard: []string{
-				"Most deferred: ada, default, 1",
-			},
-			do: "Nothing, or shorten the gap in the policy.",
+			do: "Nothing, or shorten `min_gap` in the policy.",
 		},
 		{
-			title: "Quiet hours hold it", happens: "The policy has quiet hours, and it is night where the user is.",
+			title:  "Quiet hours hold it",
 			policy: nightNow(),
 			trouble: func(d *deployment) {
 				d.post("n1", "")
 			},
-			calm:    "the policy wants it so",
-			user:    "default: 1 deferred; first n1: deferred by quiet hours until CLOCK UTC, goes out at TIME",
-			explain: "deferred by quiet hours until CLOCK UTC, goes out at TIME",
-			dashboard: []string{
-				"Most deferred: ada, default, 1",
-			},
-			do: "Nothing. What must go at night has a category with `quiet_hours: {then: off}`, or the priority of `exempt_priority`.",
+			do: "Nothing. To send at night, give the category `quiet_hours: {then: off}`, or the notification the priority in `exempt_priority`.",
 		},
 		{
-			title: "It is scheduled", happens: "The producer asked for a time that is still to come.",
+			title: "It is scheduled for later",
 			trouble: func(d *deployment) {
 				d.post("n1", fmt.Sprintf(`,"send_at":%q`, time.Now().Add(time.Hour).UTC().Format(time.RFC3339)))
 			},
-			calm:    "the producer wants it so",
-			user:    "default: 1 scheduled; first n1: scheduled, goes out at TIME; a new one may go now",
-			explain: "scheduled, goes out at TIME",
-			do:      "Nothing.",
+			do: "Nothing: the producer set `send_at`.",
 		},
 		{
-			title: "The user cap is full", happens: "The user has had as many as `user_cap` allows, in other categories.",
+			title:  "The user cap is reached",
 			policy: "version: 1\ncategories:\n  default: {}\n  chat: {}\nuser_cap: {limits: [{max: 2, per: 1h}]}\n",
 			trouble: func(d *deployment) {
 				for _, id := range []string{"c1", "c2"} {
@@ -143,16 +104,10 @@ func ordered() []*night {
 				}
 				d.post("n1", "")
 			},
-			calm:    "the policy wants it so",
-			user:    "default: 1 deferred; first n1: deferred by user_cap 2/1h, goes out at TIME. chat: nothing waits; the next may go at TIME, because of user_cap 2/1h",
-			explain: "deferred by user_cap 2/1h, goes out at TIME",
-			dashboard: []string{
-				"Most deferred: ada, default, 1",
-			},
-			do: "Nothing, or loosen `user_cap`.",
+			do: "Nothing, or raise `user_cap` in the policy.",
 		},
 		{
-			title: "A flood that bypasses the limits", happens: "A producer floods a category with `bypass`, which fills the user cap for all others.",
+			title:  "A flood bypasses the limits and fills the user cap",
 			policy: "version: 1\ncategories:\n  default: {}\n  security: {bypass: true}\nuser_cap: {limits: [{max: 5, per: 1h}]}\n",
 			trouble: func(d *deployment) {
 				for i := range 20 {
@@ -162,16 +117,10 @@ func ordered() []*night {
 				}
 				d.post("n1", "")
 			},
-			user:    "default: 1 deferred; first n1: deferred by user_cap 5/1h, goes out at TIME; user_cap 5/1h counts 20: some bypassed the limits",
-			explain: "deferred by user_cap 5/1h, goes out at TIME; user_cap 5/1h counts 20: some bypassed the limits",
-			dashboard: []string{
-				"Most deferred: ada, default, 1",
-			},
-			calm: "the policy wants it so; `pacer_accepted_total` by category shows the flood",
-			do:   "Stop the producer, or take `bypass` from the category.",
+			do: "Stop the producer: `pacer_accepted_total` by category shows the flood. Or take `bypass` from the category.",
 		},
 		{
-			title: "One user is flooded", happens: "A producer sends one user more than a limit lets out.",
+			title: "A producer floods the user",
 			trouble: func(d *deployment) {
 				d.post("n0", `,"category":"chat"`)
 				d.is("n0", "delivered")
@@ -180,50 +129,32 @@ func ordered() []*night {
 				}
 				d.post("n1", `,"category":"chat"`)
 			},
-			user:    "chat: 21 deferred; first f0: deferred by limit 1/1h, goes out at TIME",
-			explain: "deferred by limit 1/1h, goes out at TIME",
-			dashboard: []string{
-				"Most deferred: ada, chat, 21",
-			},
-			calm: "others are not held up; [PacerDeferredTooLong](runbook.md#pacerdeferredtoolong) fires once one has waited for half of `max_defer`",
-			do:   "Find the producer, and slow it down; `dispatcher cancel --user ada --category chat` takes back what waits.",
+			do: "Slow down the producer. `dispatcher cancel --user USER --category NAME` cancels what waits.",
 		},
 		{
-			title: "An operator cancelled it", happens: "An operator cancelled the notification while it waited.",
+			title: "An operator cancelled it",
 			trouble: func(d *deployment) {
 				d.post("n0", `,"category":"chat"`)
 				d.is("n0", "delivered")
 				d.post("n1", `,"category":"chat"`)
 				d.operate("n1 is cancelled", "cancel", "n1", "--yes")
 			},
-			calm:    "an operator wants it so",
-			user:    "chat: nothing waits; the next may go at TIME, because of limit 1/1h. last ended: n1, cancelled",
-			explain: "cancelled by OPERATOR",
-			do:      "The audit log says who did it. `dispatcher retry n1` sends it as a new one.",
+			do: "Ask the person. `dispatcher retry ID` sends it again, as a new notification.",
 		},
 		{
-			title: "A newer one took its place", happens: "A newer notification with the same `collapse_key` came while it waited.",
+			title: "A newer notification replaced it",
 			trouble: func(d *deployment) {
 				d.post("n0", `,"category":"chat"`)
 				d.is("n0", "delivered")
 				d.post("n1", `,"category":"chat","collapse_key":"score"`)
 				d.post("n2", `,"category":"chat","collapse_key":"score"`)
 			},
-			calm:    "the producer wants it so",
-			user:    "chat: 1 deferred; first n2: deferred by limit 1/1h, goes out at TIME",
-			explain: "replaced: a newer notification with the same collapse_key took its place",
-			dashboard: []string{
-				"Most deferred: ada, chat, 1",
-			},
-			do: "Nothing.",
+			do: "Nothing: the newer one is delivered.",
 		},
 		{
-			title: "Nothing was sent", happens: "The producer sent nothing for this user, or used another id.",
+			title:   "Nothing was accepted for the user",
 			trouble: func(*deployment) {},
-			calm:    "nothing is wrong here",
-			user:    "nothing is known about a user with this id: nothing waits, nothing was sent lately, no devices, no preferences",
-			explain: "dispatcher: explain n1: no such notification: \"n1\" was never accepted, or ended so long ago that it is no longer kept",
-			do:      "Look at the producer: does it send, and with which `user_id`?",
+			do:      "Check that the producer sends, and with this id. Refusals are only in the producer's log.",
 		},
 	}
 }

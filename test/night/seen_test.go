@@ -14,13 +14,6 @@ import (
 	"github.com/pacer-notify/pacer/test/apitest"
 )
 
-// seen is what people see of a deployment.
-type seen struct {
-	user, explain string
-	dashboard     []string
-	alerts        []string
-}
-
 // nameWidth is how wide the names of the command line's pages are.
 const nameWidth = 12
 
