@@ -13,13 +13,15 @@ BENCHFLAGS ?=
 TESTFLAGS ?=
 # no: make test looks for what the tests start, and installs nothing.
 INSTALL   ?= yes
-RANGE     ?=
 PKGS      ?= ./...
 export VERSION COMMIT
 
 # The Go command records version and commit of a checkout by itself; these two replace what it recorded.
 LDFLAGS := $(if $(VERSION),-X github.com/pacer-notify/pacer/internal/version.version=$(VERSION)) \
 	$(if $(COMMIT),-X github.com/pacer-notify/pacer/internal/version.commit=$(COMMIT))
+
+# Where it is not installed, the Go command builds it, which takes some minutes. The workflows install this version too.
+GORELEASER := $(shell command -v goreleaser || echo go run github.com/goreleaser/goreleaser/v2@v2.17.0)
 
 # The benchmarks against other systems and the tools are modules of their own, so that what they need stays out of the
 # product's go.mod.
@@ -53,12 +55,15 @@ image: ## build the container image pacer:VERSION (default: what git describe sa
 	docker build --build-arg VERSION="$$version" --build-arg COMMIT="$$commit" --tag "pacer:$$version" .
 
 .PHONY: release
-release: ## write what a release of VERSION=v1.2.3 consists of into dist/: archives, SBOMs, checksums, notes
-	go run ./scripts/release -version "$(VERSION)"
+release: ## draft the release of the tag that is checked out, with its section of the changelog (needs goreleaser, syft)
+	@notes=$$(mktemp); trap 'rm -f "$$notes"' EXIT; tag=$$(git describe --tags --exact-match); \
+	awk -v version="$${tag#v}" '/^## / { found = $$2 == version || $$2 == "[" version "]"; next } found' CHANGELOG.md >"$$notes"; \
+	grep -q . "$$notes" || { echo "CHANGELOG.md says nothing about $$tag" >&2; exit 1; }; \
+	$(GORELEASER) release --clean --release-notes "$$notes"
 
 .PHONY: snapshot
-snapshot: ## the same for what is checked out, changes included; its notes are what is unreleased
-	go run ./scripts/release -snapshot
+snapshot: ## write the files of a release into dist/ from what is checked out, SBOMs aside; publishes nothing
+	$(GORELEASER) release --snapshot --clean --skip=sbom
 
 .PHONY: demo
 demo: ## run the demo: throttled deliveries in the terminal, nothing to install or set
@@ -121,7 +126,7 @@ bench: check-servers ## measure pacer beside others, in one run, as ratios (BENC
 	go -C bench run . $(BENCHFLAGS)
 
 .PHONY: bench-docs
-bench-docs: check-servers ## the same, and write the tables and the chart into docs/measurements/
+bench-docs: check-servers ## the same, and write the tables into docs/measurements/benchmarks.md
 	go -C bench run . -docs ../docs/measurements $(BENCHFLAGS)
 
 .PHONY: bench-costs
@@ -175,10 +180,6 @@ fmt: ## format all Go files
 .PHONY: tidy-check
 tidy-check: ## fail when a go.mod or go.sum is not what go mod tidy would write
 	@for m in $(MODULES); do echo "go -C $$m mod tidy -diff"; go -C "$$m" mod tidy -diff; done
-
-.PHONY: check-commits
-check-commits: ## look whether this branch's commit messages are as CONTRIBUTING.md asks (RANGE=v1.2.3..HEAD)
-	@go run ./scripts/commits $(RANGE)
 
 .PHONY: vuln
 vuln: ## look for known vulnerabilities in what the programs and tests call (asks the Go vulnerability database)
