@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"errors"
-	"time"
 
-	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/settings"
 	"github.com/pacer-notify/pacer/test/postgrestest"
 )
@@ -16,7 +14,7 @@ func startPostgres() (url string, stop func() error, err error) {
 }
 
 // withDurable runs do on a process in the durable set-up, on servers of its own.
-func withDurable(ctx context.Context, policy string, do func(*pacer, *meter) (sample, error),
+func withDurable(ctx context.Context, do func(*pacer, *meter) (sample, error),
 	change ...func(*settings.Resolved),
 ) (sample, error) {
 	database, stopDatabase, err := startPostgres()
@@ -47,22 +45,8 @@ func withDurable(ctx context.Context, policy string, do func(*pacer, *meter) (sa
 
 // durableDispatch measures delivering: everything is accepted before the workers start, as for the peer.
 func durableDispatch(ctx context.Context, o options) (sample, error) {
-	return durableDelivery(ctx, o, policy, oneEach)
-}
-
-// deferralGap is how far apart a user's notifications are in contests where every other one is deferred.
-const deferralGap = 500 * time.Millisecond
-
-// durableDeferred measures the same where every other one comes too early for its user.
-func durableDeferred(ctx context.Context, o options) (sample, error) {
-	return durableDelivery(ctx, o, latencyPolicy, twoEach)
-}
-
-func durableDelivery(
-	ctx context.Context, o options, policy string, nth func(i int) notification.Notification,
-) (sample, error) {
-	return withDurable(ctx, policy, func(p *pacer, m *meter) (sample, error) {
-		if err := p.accept(ctx, o.n, nth); err != nil {
+	return withDurable(ctx, func(p *pacer, m *meter) (sample, error) {
+		if err := p.accept(ctx, o.n, oneEach); err != nil {
 			return sample{}, err
 		}
 		return m.run(ctx, o.n, func() error { return p.deliver(ctx, o.n) })
@@ -71,7 +55,7 @@ func durableDelivery(
 
 // durableAccept measures accepting, wake-ups in the queue included; the workers of the process are not started.
 func durableAccept(ctx context.Context, o options) (sample, error) {
-	return withDurable(ctx, policy, func(p *pacer, m *meter) (sample, error) {
+	return withDurable(ctx, func(p *pacer, m *meter) (sample, error) {
 		return m.run(ctx, o.n, func() error { return p.accept(ctx, o.n, oneEach) })
 	})
 }

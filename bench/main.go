@@ -8,15 +8,14 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"runtime/pprof"
 	"slices"
 	"strings"
-
-	"github.com/pacer-notify/pacer/internal/memory"
 )
 
 // verbose has every run print what it used.
@@ -69,10 +68,6 @@ var contests = []contest{
 		asked: 1.5, pacer: durableDispatch, beside: riverByHand,
 	},
 	{
-		name: "durable dispatch, every other deferred for 0.5 s", peer: "by hand: River, a limiter call, and a snooze",
-		asked: 1.5, pacer: durableDeferred, beside: riverSnoozed,
-	},
-	{
 		name: decisions, peer: "redis_rate, one rule, 50 callers",
 		asked: 1.5, pacer: pacerLimiter, beside: redisRate,
 	},
@@ -91,10 +86,6 @@ var contests = []contest{
 	{
 		name: bulkAccept, peer: "River InsertManyFast, batches of 1,000",
 		asked: 1, pacer: pacerAccept, beside: riverAccept,
-	},
-	{
-		name: "bulk accept into standing backlogs, batches of 1,000", peer: "pacer itself, into empty ones",
-		asked: 1.3, pacer: standingAccept, beside: pacerAccept,
 	},
 	{
 		name: "durable " + bulkAccept, peer: "River InsertManyFast, batches of 1,000",
@@ -132,13 +123,13 @@ func main() {
 	var o options
 	flag.IntVar(&o.rounds, "rounds", 5, "rounds of each contest")
 	flag.IntVar(&o.n, "n", 30_000, "notifications or decisions a round")
-	flag.StringVar(&o.only, "only", "", "run only what has this in its name: dispatch, limiter, accept, durable, push, latency, crowd, idle")
+	flag.StringVar(&o.only, "only", "", "run only what has this in its name: dispatch, limiter, accept, durable, push, crowd")
 	profile := flag.String("cpuprofile", "", "write a CPU profile of this process, peers included, to this file")
 	flag.BoolVar(&verbose, "v", false, "print what each run used of CPU, memory, Redis and Postgres")
 	flag.BoolVar(&o.alone, "alone", false, "run pacer's side only, and print what it used: counts hold on a busy machine too")
 	heap := flag.String("memprofile", "", "write what was allocated, peers included, to this file")
 	flag.BoolVar(&o.smoke, "smoke", false, "run everything once and small, to see that it works")
-	flag.StringVar(&o.docs, "docs", "", "write the tables and the chart into this folder")
+	flag.StringVar(&o.docs, "docs", "", "write the tables into benchmarks.md in this folder")
 	costs := flag.Bool("costs", false, "run the small contests that must not become slower, and fail when one has")
 	setRuns := flag.Int("costs-set", 0, "run them so often, and write the bounds that follow into costs.json")
 	flag.Parse()
@@ -146,7 +137,7 @@ func main() {
 		o.rounds, o.n = 1, 500
 	}
 	verbose = verbose || o.alone
-	memory.Tune(slog.Default()) // as the dispatcher does; the peers in this process collect less too
+	debug.SetGCPercent(400) // as the dispatcher does; the peers in this process collect less too
 	do := func() error { return run(ctx, o) }
 	switch {
 	case *setRuns > 0:
@@ -210,24 +201,16 @@ func run(ctx context.Context, o options) error {
 		r.ratios = append(r.ratios, one)
 		fmt.Fprintf(os.Stderr, "%s beside %s: %.2f, by CPU time %.2f\n", c.name, c.peer, one.Value(), one.byCPU())
 	}
-	for _, measure := range []struct {
-		name string
-		do   func(context.Context, options) ([]figure, error)
-	}{{"latency", latencies}, {"crowd", crowds}, {"idle", idle}} {
-		if !strings.Contains(measure.name, o.only) {
-			continue
+	if strings.Contains("crowd", o.only) {
+		if r.figures, err = crowds(ctx, o); err != nil {
+			return fmt.Errorf("measure crowds: %w", err)
 		}
-		figures, err := measure.do(ctx, o)
-		if err != nil {
-			return fmt.Errorf("measure %s: %w", measure.name, err)
-		}
-		r.figures = append(r.figures, figures...)
 	}
 	r.print(os.Stdout)
 	if o.docs == "" {
 		return nil
 	}
-	return r.write(o.docs)
+	return r.write(filepath.Join(o.docs, "benchmarks.md"))
 }
 
 // compete lets both sides do their work in turn, so that a machine that slows down slows both.

@@ -159,25 +159,10 @@ func (p *pacer) deliver(ctx context.Context, n int) error {
 	return err
 }
 
-// pacerAccept accepts one of each user, of whom nothing waits.
+// pacerAccept accepts one of each user while no workers run.
 func pacerAccept(ctx context.Context, o options) (sample, error) {
-	return acceptAfter(ctx, o.n, false)
-}
-
-// standingAccept accepts one more of each user, of whom one waits: a wake-up stands.
-func standingAccept(ctx context.Context, o options) (sample, error) {
-	return acceptAfter(ctx, o.n, true)
-}
-
-// acceptAfter measures accepting while no workers run. When standing is set, each user has a waiting notification.
-func acceptAfter(ctx context.Context, n int, standing bool) (sample, error) {
 	return withPacer(ctx, func(p *pacer, m *meter) (sample, error) {
-		if standing {
-			if err := p.accept(ctx, n, oneEach); err != nil {
-				return sample{}, err
-			}
-		}
-		return m.run(ctx, n, func() error { return p.accept(ctx, n, oneEach) })
+		return m.run(ctx, o.n, func() error { return p.accept(ctx, o.n, oneEach) })
 	})
 }
 

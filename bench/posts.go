@@ -20,7 +20,7 @@ import (
 
 // durablePosts measures accepting over the API, one notification in each request, by a process with no other role.
 func durablePosts(ctx context.Context, o options) (sample, error) {
-	return withDurable(ctx, policy, func(p *pacer, m *meter) (sample, error) {
+	return withDurable(ctx, func(p *pacer, m *meter) (sample, error) {
 		if err := p.Start(ctx); err != nil {
 			return sample{}, err
 		}

@@ -1,15 +1,11 @@
 package main
 
 import (
-	_ "embed"
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 	"text/tabwriter"
-	"text/template"
 )
 
 // ratio is the result of a contest.
@@ -80,20 +76,15 @@ func (r report) print(to io.Writer) {
 	}
 }
 
-// Between these marks of benchmarks.md stands what the last run wrote.
+// Between these marks of a page stands what the last run wrote.
 const (
 	beginMark = "<!-- begin of what was measured -->\n"
 	endMark   = "<!-- end of what was measured -->\n"
 )
 
-// write puts the tables into benchmarks.md and draws the chart, both in the folder.
-func (r report) write(folder string) error {
-	chart, err := r.chart()
-	return errors.Join(err,
-		between(filepath.Join(folder, "benchmarks.md"),
-			r.title+".\n\n"+markdown(r.rows())+"\n"+markdown(r.figureRows())),
-		os.WriteFile(filepath.Join(folder, "benchmarks.svg"), []byte(chart), 0o644), //nolint:gosec // for everybody
-	)
+// write puts the tables into the page.
+func (r report) write(page string) error {
+	return between(page, r.title+".\n\n"+markdown(r.rows())+"\n"+markdown(r.figureRows()))
 }
 
 // between puts text between the marks of a page.
@@ -119,56 +110,4 @@ func markdown(rows [][]string) string {
 		}
 	}
 	return text.String()
-}
-
-//go:embed chart.svg.tmpl
-var chartTemplate string
-
-// bar of the chart: lengths and places in pixels.
-type bar struct {
-	ratio
-
-	Y, Length, Label, Asked float64
-}
-
-// Name and Peer are what stands beside the bar.
-func (b bar) Name() string { return b.name }
-
-// Peer is what pacer is compared with.
-func (b bar) Peer() string { return b.peer }
-
-// Short reports whether pacer missed the ratio that it has to reach.
-func (b bar) Short() bool { return b.Value() < b.asked }
-
-// Wanted reports whether there is such a ratio.
-func (b bar) Wanted() bool { return b.asked > 0 }
-
-// Below is the lower edge of the bar.
-func (b bar) Below() float64 { return b.Y + 22 }
-
-const (
-	chartLeft  = 420.0 // where the bars begin
-	chartUnit  = 90.0  // as long as a ratio of 1
-	chartMost  = 4.0   // longer bars are cut
-	chartRow   = 34.0
-	chartAbove = 56.0
-)
-
-// chart draws the ratios as bars beside a line at 1.
-func (r report) chart() (string, error) {
-	bars := make([]bar, len(r.ratios))
-	for i, x := range r.ratios {
-		length := chartUnit * min(x.Value(), chartMost)
-		bars[i] = bar{
-			ratio: x, Y: chartAbove + chartRow*float64(i), Length: length,
-			Label: chartLeft + max(length, chartUnit*x.asked) + 8, Asked: chartLeft + chartUnit*x.asked,
-		}
-	}
-	var drawn strings.Builder
-	err := template.Must(template.New("chart").Parse(chartTemplate)).Execute(&drawn, map[string]any{
-		"Title": r.title, "Bars": bars, "Left": chartLeft, "One": chartLeft + chartUnit,
-		"Width": chartLeft + chartUnit*chartMost + 80, "Height": chartAbove + chartRow*float64(len(bars)) + 30,
-		"Bottom": chartAbove + chartRow*float64(len(bars)),
-	})
-	return drawn.String(), err
 }

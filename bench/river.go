@@ -124,12 +124,12 @@ func withRiver(ctx context.Context, o options, gap time.Duration,
 	return do(client, work, m)
 }
 
-// riverInsert inserts n jobs in batches of 1,000, each user's jobs one after the other.
-func riverInsert(ctx context.Context, client *river.Client[pgx.Tx], n, perUser int) error {
+// riverInsert inserts n jobs, one of each user, in batches of 1,000.
+func riverInsert(ctx context.Context, client *river.Client[pgx.Tx], n int) error {
 	for from := 0; from < n; from += 1000 {
 		batch := make([]river.InsertManyParams, min(1000, n-from))
 		for i := range batch {
-			batch[i].Args = job{User: "user-" + strconv.Itoa((from+i)/perUser), N: strconv.Itoa(from + i)}
+			batch[i].Args = job{User: "user-" + strconv.Itoa(from+i), N: strconv.Itoa(from + i)}
 		}
 		if _, err := client.InsertManyFast(ctx, batch); err != nil {
 			return err
@@ -140,27 +140,22 @@ func riverInsert(ctx context.Context, client *river.Client[pgx.Tx], n, perUser i
 
 func riverAccept(ctx context.Context, o options) (sample, error) {
 	return withRiver(ctx, o, 0, func(client *river.Client[pgx.Tx], _ *worker, m *meter) (sample, error) {
-		return m.run(ctx, o.n, func() error { return riverInsert(ctx, client, o.n, 1) })
+		return m.run(ctx, o.n, func() error { return riverInsert(ctx, client, o.n) })
 	})
 }
 
-func riverDispatch(ctx context.Context, o options) (sample, error) { return riverWork(ctx, o, 1, 0) }
+func riverDispatch(ctx context.Context, o options) (sample, error) { return riverWork(ctx, o, 0) }
 
 // riverByHand throttles as one would by hand: each job asks a rolling limiter on Redis, for a limit and a gap, and is
 // snoozed for the time left. Here all may go at once.
 func riverByHand(ctx context.Context, o options) (sample, error) {
-	return riverWork(ctx, o, 1, time.Millisecond)
-}
-
-// riverSnoozed is the same where every other job comes too early for its user.
-func riverSnoozed(ctx context.Context, o options) (sample, error) {
-	return riverWork(ctx, o, 2, deferralGap)
+	return riverWork(ctx, o, time.Millisecond)
 }
 
 // riverWork inserts everything before the client works.
-func riverWork(ctx context.Context, o options, perUser int, gap time.Duration) (sample, error) {
+func riverWork(ctx context.Context, o options, gap time.Duration) (sample, error) {
 	return withRiver(ctx, o, gap, func(client *river.Client[pgx.Tx], work *worker, m *meter) (sample, error) {
-		if err := riverInsert(ctx, client, o.n, perUser); err != nil {
+		if err := riverInsert(ctx, client, o.n); err != nil {
 			return sample{}, err
 		}
 		measured, err := m.run(ctx, o.n, func() error {
