@@ -14,8 +14,6 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/app"
 	"github.com/pacer-notify/pacer/internal/calendar"
-	"github.com/pacer-notify/pacer/internal/logging"
-	"github.com/pacer-notify/pacer/internal/memory"
 	"github.com/pacer-notify/pacer/internal/policy"
 	"github.com/pacer-notify/pacer/internal/settings"
 )
@@ -34,7 +32,7 @@ func (c *serveCommand) Run(ctx context.Context, to streams) error {
 	// Until it is gone: a SIGHUP during its start or its end would end it, and systemd takes that for clean.
 	signal.Notify(hangups, syscall.SIGHUP)
 	log := newLogger(to.err, resolved)
-	memory.Tune(log)
+	tuneMemory(log)
 	process, err := hooks().New(ctx, resolved, log)
 	if err != nil {
 		return err
@@ -101,9 +99,9 @@ func reloadOnHangup(
 func newLogger(to io.Writer, s *settings.Resolved) *slog.Logger {
 	options := &slog.HandlerOptions{Level: s.LogLevel}
 	if s.LogFormat == "text" || s.LogFormat == "" && isTerminal(to) {
-		return slog.New(logging.NewSumming(slog.NewTextHandler(to, options)))
+		return slog.New(newSumming(slog.NewTextHandler(to, options)))
 	}
-	return slog.New(logging.NewSumming(slog.NewJSONHandler(to, options)))
+	return slog.New(newSumming(slog.NewJSONHandler(to, options)))
 }
 
 func isTerminal(w io.Writer) bool {

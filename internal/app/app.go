@@ -36,7 +36,6 @@ import (
 	"github.com/pacer-notify/pacer/internal/secret"
 	"github.com/pacer-notify/pacer/internal/settings"
 	"github.com/pacer-notify/pacer/internal/stats"
-	"github.com/pacer-notify/pacer/internal/tracing"
 )
 
 // sweepInterval is how often every partition is looked over for what has to be repaired.
@@ -68,7 +67,7 @@ type App struct {
 	secrets    *secret.Watcher
 	apiTokens  *secret.Tokens
 	opsTokens  *secret.Tokens
-	tracer     *tracing.Tracer    // nil unless the environment asks for traces
+	tracer     *tracer            // nil unless the environment asks for traces
 	live       *ops.Live          // nil without the ops role
 	many       *desk.Many         // likewise
 	checker    *invariant.Checker // likewise

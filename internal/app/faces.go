@@ -7,7 +7,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/pacer-notify/pacer/internal/hosts"
 	"github.com/pacer-notify/pacer/internal/httpapi"
 	"github.com/pacer-notify/pacer/internal/ops"
 	"github.com/pacer-notify/pacer/internal/presence"
@@ -23,12 +22,12 @@ func (a *App) openAPI(ctx context.Context) error {
 	if !a.cfg.HasRole(settings.RoleAPI) {
 		return nil
 	}
-	handler, err := a.apiHandler(a.apiTokens, hosts.New(a.cfg.Listen, a.cfg.AllowedHosts).Has, a.registry)
+	handler, err := a.apiHandler(a.apiTokens, settings.NewHosts(a.cfg.Listen, a.cfg.AllowedHosts).Has, a.registry)
 	if err != nil {
 		return err
 	}
 	if a.tracer != nil {
-		handler = a.tracer.Handler(handler)
+		handler = a.tracer.handler(handler)
 	}
 	server := httpapi.Server(handler)
 	a.hooks.API(server)
@@ -84,7 +83,7 @@ func (a *App) openOps(ctx context.Context) error {
 		Policy: a.policyInForce, DiffPolicy: a.deployment.DiffPolicy,
 		PolicyText: func() string { return a.policy.Current().Text },
 		Many:       a.many, Actions: a.operator(), Tokens: a.opsTokens,
-		Host: hosts.New(a.cfg.OpsListen, a.cfg.AllowedHosts).Has, Metrics: a.registry, Log: a.log,
+		Host: settings.NewHosts(a.cfg.OpsListen, a.cfg.AllowedHosts).Has, Metrics: a.registry, Log: a.log,
 	})
 	var err error
 	if a.ops, err = listen(ctx, "ops pages", a.cfg.OpsListen, a.cfg.AnyPort, opsServer(handler)); err != nil {

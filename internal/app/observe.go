@@ -10,21 +10,20 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/pacer-notify/pacer/internal/ops"
-	"github.com/pacer-notify/pacer/internal/tracing"
 	"github.com/pacer-notify/pacer/internal/version"
 )
 
 // openTracing sets up traces where the environment asks for them.
 func (a *App) openTracing(ctx context.Context) error {
-	if !tracing.Wanted() {
+	if !tracesWanted() {
 		return nil
 	}
-	tracer, err := tracing.New(ctx, version.Current().Version, uuid.NewString(), a.deployment.Agendas.PlanOf)
+	tracer, err := newTracer(ctx, version.Current().Version, uuid.NewString(), a.deployment.Agendas.PlanOf)
 	if err != nil {
 		return err
 	}
 	a.tracer = tracer
-	a.defers("traces", tracer.Close)
+	a.defers("traces", tracer.close)
 	return nil
 }
 

@@ -37,7 +37,7 @@ func (a *App) openIntake(context.Context) error {
 		cfg.Accepted = a.metrics.Accepted
 	}
 	if a.tracer != nil {
-		cfg.Trace = a.tracer.Accept
+		cfg.Trace = a.tracer.accept
 	}
 	a.intake = intake.New(cfg)
 	return nil
@@ -69,7 +69,7 @@ func (a *App) openWorkers(context.Context) (err error) {
 		Observer: a.metrics, Log: a.log,
 	}
 	if a.tracer != nil {
-		cfg.Trace = a.tracer.Deliver
+		cfg.Trace = a.tracer.deliver
 	}
 	local := func(channel notification.Channel) bool { return a.channels.Set[channel].Local }
 	sender := devices.FanOut(a.senders, local, d.Store, a.log)

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pacer-notify/pacer/internal/hosts"
 	"github.com/pacer-notify/pacer/internal/httpapi"
 	"github.com/pacer-notify/pacer/internal/secret"
+	"github.com/pacer-notify/pacer/internal/settings"
 )
 
 // newAPIWithTokens makes an API that is served under its own names.
@@ -23,7 +23,7 @@ func newAPIWithTokens(t *testing.T, tokens ...string) http.Handler {
 		Endpoints: endpointStore{s}, Events: endpointStore{s},
 		Names: names, CheckCategory: func(string) error { return nil }, Version: "test",
 		Log:    slog.New(slog.DiscardHandler),
-		Tokens: secret.NewTokens(tokens...), Host: hosts.New("127.0.0.1:8080", []string{"api.example"}).Has,
+		Tokens: secret.NewTokens(tokens...), Host: settings.NewHosts("127.0.0.1:8080", []string{"api.example"}).Has,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -16,9 +16,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pacer-notify/pacer/internal/hosts"
 	"github.com/pacer-notify/pacer/internal/ops"
 	"github.com/pacer-notify/pacer/internal/secret"
+	"github.com/pacer-notify/pacer/internal/settings"
 )
 
 // asked makes a request as it comes to a listener on an address, under a host.
@@ -40,7 +40,7 @@ func TestEveryPageChecksTheHost(t *testing.T) {
 	t.Parallel()
 	cfg := config()
 	cfg.Actions, cfg.Tokens = &fakeActions{}, secret.NewTokens("t")
-	cfg.Host = hosts.New("127.0.0.1:8081", []string{"ops.example"}).Has
+	cfg.Host = settings.NewHosts("127.0.0.1:8081", []string{"ops.example"}).Has
 	cfg.Live = ops.NewLive(func(context.Context) (*ops.Snapshot, error) { return nil, errAway }, cfg.Log)
 	patterns := ops.Patterns(cfg)
 	if len(patterns) < 20 {

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pacer-notify/pacer/internal/hosts"
 	"github.com/pacer-notify/pacer/internal/nearest"
 	"github.com/pacer-notify/pacer/internal/timespan"
 )
@@ -258,7 +257,7 @@ func (s *Server) resolveAllowedHosts() ([]string, error) {
 	var names []string
 	for _, name := range s.AllowedHosts {
 		name = strings.TrimSpace(name)
-		if err := hosts.Check(name); err != nil {
+		if err := checkHost(name); err != nil {
 			return nil, refuse("allowed-hosts", "%v, not %q", err, name)
 		}
 		names = append(names, name)

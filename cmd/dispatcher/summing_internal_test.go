@@ -1,4 +1,4 @@
-package logging_test
+package main
 
 import (
 	"bytes"
@@ -9,8 +9,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/pacer-notify/pacer/internal/logging"
 )
 
 // buffer is a log that several goroutines write.
@@ -38,7 +36,7 @@ func TestRepeatedWarningsAreSummedUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var text buffer
-		log := slog.New(logging.NewSumming(slog.NewTextHandler(&text, nil)))
+		log := slog.New(newSumming(slog.NewTextHandler(&text, nil)))
 		written := func(want ...string) {
 			t.Helper()
 			synctest.Wait()
@@ -61,9 +59,9 @@ func TestRepeatedWarningsAreSummedUp(t *testing.T) {
 			}
 		}
 		text.take()
-		<-time.After(logging.Interval)
+		<-time.After(summingInterval)
 		written("notification_id=999 error=refused repeated=999")
-		<-time.After(logging.Interval)
+		<-time.After(summingInterval)
 		written()
 		<-time.After(time.Hour)
 		log.Warn("the store is away")
@@ -75,8 +73,8 @@ func TestRepeatedWarningsAreSummedUp(t *testing.T) {
 		log.Error("a limit was exceeded", "notification_id", "a", "error", errors.New("3"))
 		log.With("part", "other").Error("a limit was exceeded", "notification_id", "a", "error", errors.New("4"))
 		written("notification_id=a error=1", "notification_id=b error=2", "part=other notification_id=a error=4")
-		<-time.After(logging.Interval)
+		<-time.After(summingInterval)
 		written("notification_id=a error=3 repeated=1")
-		<-time.After(2 * logging.Interval)
+		<-time.After(2 * summingInterval)
 	})
 }

@@ -1,7 +1,4 @@
-// Package tracing reports what becomes of each notification to OpenTelemetry. A notification has one trace, from the
-// producer's request to the delivery, even days later. A span covers only time in which work is done, and is linked to
-// earlier spans. Tracing is off unless the standard OTEL_ variables name an exporter or an endpoint.
-package tracing
+package app
 
 import (
 	"context"
@@ -25,8 +22,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
-// Wanted reports whether the environment asks for traces.
-func Wanted() bool {
+// tracesWanted reports whether the environment asks for traces.
+func tracesWanted() bool {
 	if os.Getenv("OTEL_SDK_DISABLED") == "true" || os.Getenv("OTEL_TRACES_EXPORTER") == "none" {
 		return false
 	}
@@ -34,18 +31,20 @@ func Wanted() bool {
 		os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != ""
 }
 
-// Tracer makes spans.
-type Tracer struct {
+// tracer reports what becomes of each notification to OpenTelemetry. A notification has one trace, from the producer's
+// request to the delivery, even days later. A span covers only time in which work is done, and is linked to earlier
+// spans. Tracing is off unless the standard OTEL_ variables name an exporter or an endpoint.
+type tracer struct {
 	provider *sdktrace.TracerProvider
-	tracer   trace.Tracer
+	spans    trace.Tracer
 	plan     func(userID, category string) throttle.Plan
 }
 
-// New makes a Tracer that exports over OTLP/HTTP as the OTEL_ variables say. plan returns the rules of a user's
+// newTracer makes a tracer that exports over OTLP/HTTP as the OTEL_ variables say. plan returns the rules of a user's
 // category, to name the rule that deferred a notification.
-func New(ctx context.Context, version, process string, plan func(userID,
+func newTracer(ctx context.Context, version, process string, plan func(userID,
 	category string) throttle.Plan,
-) (*Tracer, error) {
+) (*tracer, error) {
 	exporter, err := otlptracehttp.New(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("set up the exporter of traces: %w", err)
@@ -58,36 +57,36 @@ func New(ctx context.Context, version, process string, plan func(userID,
 		return nil, errors.Join(fmt.Errorf("describe this process to the traces: %w", err), exporter.Shutdown(ctx))
 	}
 	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(described))
-	return &Tracer{provider: provider, tracer: provider.Tracer("github.com/pacer-notify/pacer"), plan: plan}, nil
+	return &tracer{provider: provider, spans: provider.Tracer("github.com/pacer-notify/pacer"), plan: plan}, nil
 }
 
-// Close exports what is left.
-func (t *Tracer) Close() error {
+// close exports what is left.
+func (t *tracer) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	return t.provider.Shutdown(ctx)
 }
 
-// Handler continues the trace of a producer's request.
-func (t *Tracer) Handler(next http.Handler) http.Handler {
+// handler continues the trace of a producer's request.
+func (t *tracer) handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
 
-// attributes describes a notification by its ids, never by its content.
-func attributes(n *notification.Notification) []attribute.KeyValue {
+// spanAttributes describes a notification by its ids, never by its content.
+func spanAttributes(n *notification.Notification) []attribute.KeyValue {
 	return []attribute.KeyValue{
 		attribute.String("pacer.notification_id", n.ID), attribute.String("pacer.user_id", n.UserID),
 		attribute.String("pacer.category", n.Category), attribute.String("pacer.channel", string(n.Channel)),
 	}
 }
 
-// Accept is intake's Trace. It notes the trace in the notification.
-func (t *Tracer) Accept(ctx context.Context, n *notification.Notification) func(error) {
-	ctx, span := t.tracer.Start(ctx, "pacer accept", trace.WithSpanKind(trace.SpanKindProducer),
-		trace.WithAttributes(attributes(n)...))
+// accept is intake's Trace. It notes the trace in the notification.
+func (t *tracer) accept(ctx context.Context, n *notification.Notification) func(error) {
+	ctx, span := t.spans.Start(ctx, "pacer accept", trace.WithSpanKind(trace.SpanKindProducer),
+		trace.WithAttributes(spanAttributes(n)...))
 	carrier := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(ctx, carrier)
 	n.TraceParent = carrier.Get("traceparent")
@@ -99,9 +98,9 @@ func (t *Tracer) Accept(ctx context.Context, n *notification.Notification) func(
 	}
 }
 
-// Deliver is dispatch's Trace. A delivery belongs to the trace of its notification and is linked to the acceptance. The
+// deliver is dispatch's Trace. A delivery belongs to the trace of its notification and is linked to the acceptance. The
 // first attempt also reports the deferrals before it.
-func (t *Tracer) Deliver(ctx context.Context, g *dispatch.Grant, asked,
+func (t *tracer) deliver(ctx context.Context, g *dispatch.Grant, asked,
 	admitted time.Time,
 ) (context.Context, func(dispatch.Outcome)) {
 	n := g.Notification
@@ -115,12 +114,12 @@ func (t *Tracer) Deliver(ctx context.Context, g *dispatch.Grant, asked,
 	if g.Attempt == 1 {
 		t.deferrals(parent, g, link)
 	}
-	ctx, span := t.tracer.Start(parent, "pacer deliver", link, trace.WithTimestamp(asked),
+	ctx, span := t.spans.Start(parent, "pacer deliver", link, trace.WithTimestamp(asked),
 		trace.WithSpanKind(trace.SpanKindConsumer),
-		trace.WithAttributes(append(attributes(n), attribute.Int("pacer.attempt", g.Attempt))...))
-	_, decision := t.tracer.Start(ctx, "pacer decide", trace.WithTimestamp(asked))
+		trace.WithAttributes(append(spanAttributes(n), attribute.Int("pacer.attempt", g.Attempt))...))
+	_, decision := t.spans.Start(ctx, "pacer decide", trace.WithTimestamp(asked))
 	decision.End(trace.WithTimestamp(admitted))
-	ctx, send := t.tracer.Start(ctx, "pacer send", trace.WithTimestamp(admitted.Add(g.StartIn)),
+	ctx, send := t.spans.Start(ctx, "pacer send", trace.WithTimestamp(admitted.Add(g.StartIn)),
 		trace.WithSpanKind(trace.SpanKindClient))
 	return ctx, func(o dispatch.Outcome) {
 		span.SetAttributes(attribute.String("pacer.outcome", o.Reason))
@@ -134,12 +133,12 @@ func (t *Tracer) Deliver(ctx context.Context, g *dispatch.Grant, asked,
 }
 
 // deferrals makes a span for each time that a notification was deferred.
-func (t *Tracer) deferrals(parent context.Context, g *dispatch.Grant, link trace.SpanStartOption) {
+func (t *tracer) deferrals(parent context.Context, g *dispatch.Grant, link trace.SpanStartOption) {
 	plan := t.plan(g.UserID, g.Category)
 	for _, d := range agenda.ParseDeferrals(g.History) {
 		rule := agenda.ReasonOf(plan, d.By)
-		_, span := t.tracer.Start(parent, "pacer deferred", link, trace.WithTimestamp(d.At),
-			trace.WithAttributes(append(attributes(g.Notification), attribute.String("pacer.rule", rule))...))
+		_, span := t.spans.Start(parent, "pacer deferred", link, trace.WithTimestamp(d.At),
+			trace.WithAttributes(append(spanAttributes(g.Notification), attribute.String("pacer.rule", rule))...))
 		span.End(trace.WithTimestamp(d.Until))
 	}
 }

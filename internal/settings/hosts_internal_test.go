@@ -1,12 +1,10 @@
-package hosts_test
+package settings
 
 import (
 	"testing"
-
-	"github.com/pacer-notify/pacer/internal/hosts"
 )
 
-func TestHasAllowsOwnNamesAndAddresses(t *testing.T) {
+func TestHostsAreOwnNamesAndAddresses(t *testing.T) {
 	t.Parallel()
 	const loopback, all, named = "127.0.0.1:8080", ":8080", "pacer.example:8080"
 	for _, c := range []struct {
@@ -70,14 +68,14 @@ func TestHasAllowsOwnNamesAndAddresses(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			if got := hosts.New(c.listen, c.names).Has(c.host); got != c.want {
+			if got := NewHosts(c.listen, c.names).Has(c.host); got != c.want {
 				t.Errorf("listening on %s with %v, asked as %q: %t, want %t", c.listen, c.names, c.host, got, c.want)
 			}
 		})
 	}
 }
 
-func TestCheckRefusesWhatIsNoName(t *testing.T) {
+func TestAllowedHostsAreNames(t *testing.T) {
 	t.Parallel()
 	for name, good := range map[string]bool{
 		"*": true, "pacer.example.com": true, "*.example.com": true, "pacer": true, "10.0.0.7": true, "fd00::7": true,
@@ -86,14 +84,14 @@ func TestCheckRefusesWhatIsNoName(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if err := hosts.Check(name); (err == nil) != good {
+			if err := checkHost(name); (err == nil) != good {
 				t.Errorf("%q: %v", name, err)
 			}
 		})
 	}
 }
 
-func FuzzHas(f *testing.F) {
+func FuzzHosts(f *testing.F) {
 	f.Add("127.0.0.1:8080", "*.example", "[::1%25a]:1")
-	f.Fuzz(func(_ *testing.T, listen, name, host string) { hosts.New(listen, []string{name}).Has(host) })
+	f.Fuzz(func(_ *testing.T, listen, name, host string) { NewHosts(listen, []string{name}).Has(host) })
 }

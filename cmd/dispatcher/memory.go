@@ -1,5 +1,4 @@
-// Package memory says how much memory this process may use before it collects garbage.
-package memory
+package main
 
 import (
 	"log/slog"
@@ -14,20 +13,20 @@ const (
 	// a delivery allocates lives shortly. With Go's own 100, a busy worker collects several times a second, and a tenth
 	// of its deliveries per second are lost to that.
 	heapGrowth = 400
-	// share of the limit is what Go may use. What it does not count, such as the stacks of C and the files that the
+	// memoryShare of the limit is what Go may use. What it does not count, such as the stacks of C and the files that the
 	// kernel keeps, has to fit into what is left.
-	share = 0.9
+	memoryShare = 0.9
 )
 
-// Tune has this process collect garbage less often, until it nears the memory limit of its container or service. What
+// tuneMemory has this process collect garbage less often, until it nears the memory limit of its container or service. What
 // GOGC and GOMEMLIMIT say goes first. Without a limit on the process there is none.
-func Tune(log *slog.Logger) { tune(log, memlimit.FromCgroup) }
+func tuneMemory(log *slog.Logger) { tuneMemoryTo(log, memlimit.FromCgroup) }
 
-func tune(log *slog.Logger, limit memlimit.Provider) {
+func tuneMemoryTo(log *slog.Logger, limit memlimit.Provider) {
 	if _, set := os.LookupEnv("GOGC"); !set {
 		debug.SetGCPercent(heapGrowth)
 	}
-	if _, err := memlimit.Set(memlimit.WithRatio(share), memlimit.WithProvider(limit)); err != nil {
+	if _, err := memlimit.Set(memlimit.WithRatio(memoryShare), memlimit.WithProvider(limit)); err != nil {
 		log.Warn("the memory limit of this process can't be read; set GOMEMLIMIT where memory is short", "error", err)
 	}
 }

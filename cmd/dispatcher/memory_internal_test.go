@@ -1,4 +1,4 @@
-package memory
+package main
 
 import (
 	"errors"
@@ -11,8 +11,10 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
-// The tests of this package change settings of their own process, so none is parallel.
-func TestTune(t *testing.T) {
+// It changes settings of its own process, so it is not parallel.
+//
+//nolint:paralleltest // see above
+func TestTuneMemory(t *testing.T) {
 	const limit = 512 << 20
 	for _, test := range []struct {
 		name      string
@@ -53,7 +55,7 @@ func TestTune(t *testing.T) {
 				t.Setenv(name, value)
 			}
 			var log strings.Builder
-			tune(slog.New(slog.NewTextHandler(&log, nil)), test.limit)
+			tuneMemoryTo(slog.New(slog.NewTextHandler(&log, nil)), test.limit)
 			gotGC := debug.SetGCPercent(50)
 			gotLimit := debug.SetMemoryLimit(-1)
 			if diff := gotLimit - test.wantLimit; diff > 10 || diff < -10 || gotGC != test.wantGC {
