@@ -31,12 +31,12 @@ const (
 type impatient struct{ fs.FS }
 
 // Open implements [fs.FS].
-func (f impatient) Open(name string) (fs.File, error) {
-	opened, err := f.FS.Open(name)
+func (i impatient) Open(name string) (fs.File, error) {
+	opened, err := i.FS.Open(name)
 	if err != nil || !strings.HasSuffix(name, ".sql") {
 		return opened, err
 	}
-	text, err := fs.ReadFile(f.FS, name)
+	text, err := fs.ReadFile(i.FS, name)
 	if err != nil {
 		return nil, errors.Join(err, opened.Close())
 	}

@@ -87,21 +87,21 @@ func serve(t *testing.T, args ...string) *served {
 }
 
 // post hands over a notification.
-func (d *served) post(format string, args ...any) {
-	d.Helper()
-	request, err := http.NewRequestWithContext(d.Context(), http.MethodPost, d.api+"/v1/notifications",
+func (s *served) post(format string, args ...any) {
+	s.Helper()
+	request, err := http.NewRequestWithContext(s.Context(), http.MethodPost, s.api+"/v1/notifications",
 		strings.NewReader(fmt.Sprintf(format, args...)))
 	if err != nil {
-		d.Fatal(err)
+		s.Fatal(err)
 	}
 	request.Header.Set("Content-Type", "application/json")
 	response, err := apitest.Client.Do(request)
 	if err != nil {
-		d.Fatal(err)
+		s.Fatal(err)
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusAccepted {
-		d.Fatalf("status %d", response.StatusCode)
+		s.Fatalf("status %d", response.StatusCode)
 	}
 }
 
@@ -110,8 +110,8 @@ var unavailable = regexp.MustCompile(
 	`not respond: |is slow: a reply takes |takes too long to respond: |can't be read now: |deadline exceeded`)
 
 // insist runs a command again for a minute while a store is slow, as it is for a moment on a busy machine.
-func (d *served) insist(command func() asked) asked {
-	d.Helper()
+func (s *served) insist(command func() asked) asked {
+	s.Helper()
 	for deadline := time.Now().Add(time.Minute); ; <-time.After(20 * time.Millisecond) {
 		got := command()
 		if got.code == 0 || !unavailable.MatchString(got.err) || time.Now().After(deadline) {
@@ -121,61 +121,61 @@ func (d *served) insist(command func() asked) asked {
 }
 
 // command runs a command that asks the deployment.
-func (d *served) command(args ...string) asked {
-	d.Helper()
-	return d.insist(func() asked { return ask(d.T, append(args, "--ops-listen", d.ops)...) })
+func (s *served) command(args ...string) asked {
+	s.Helper()
+	return s.insist(func() asked { return ask(s.T, append(args, "--ops-listen", s.ops)...) })
 }
 
 // onPage runs a command in a terminal of so many columns.
-func (d *served) onPage(width int, args ...string) []string {
-	d.Helper()
+func (s *served) onPage(width int, args ...string) []string {
+	s.Helper()
 	program, err := os.Executable()
 	if err != nil {
-		d.Fatal(err)
+		s.Fatal(err)
 	}
-	got := d.insist(func() asked {
+	got := s.insist(func() asked {
 		var out, errs bytes.Buffer
-		command := exec.CommandContext(d.Context(), program, append(args, "--ops-listen", d.ops)...)
+		command := exec.CommandContext(s.Context(), program, append(args, "--ops-listen", s.ops)...)
 		command.Env = append(command.Environ(), asProgram+"=1", fmt.Sprintf("COLUMNS=%d", width))
 		command.Stdout, command.Stderr = &out, &errs
 		if err := command.Run(); command.ProcessState == nil {
-			d.Fatal(err)
+			s.Fatal(err)
 		}
 		return asked{code: command.ProcessState.ExitCode(), out: out.String(), err: errs.String()}
 	})
 	if got.code != 0 {
-		d.Fatalf("%v: %+v", args, got)
+		s.Fatalf("%v: %+v", args, got)
 	}
 	lines := strings.Split(strings.TrimSuffix(got.out, "\n"), "\n")
 	for _, line := range lines {
 		if n := utf8.RuneCountInString(line); n > width {
-			d.Errorf("%v has a line of %d columns: %s", args, n, line)
+			s.Errorf("%v has a line of %d columns: %s", args, n, line)
 		}
 	}
 	return lines
 }
 
 // want checks a command's exit code and both of its streams; a text may be a part of what is said.
-func (d *served) want(got asked, code int, out, err string) {
-	d.Helper()
+func (s *served) want(got asked, code int, out, err string) {
+	s.Helper()
 	if got.code != code || !strings.Contains(got.out, out) || !strings.Contains(got.err, err) ||
 		out == "" && got.out != "" {
-		d.Errorf("code %d, out %q, err %q; want %d, %q, %q", got.code, got.out, got.err, code, out, err)
+		s.Errorf("code %d, out %q, err %q; want %d, %q, %q", got.code, got.out, got.err, code, out, err)
 	}
 }
 
 // await looks until a list has so many rows.
-func (d *served) await(n int, filter ...string) {
-	d.Helper()
+func (s *served) await(n int, filter ...string) {
+	s.Helper()
 	for deadline := time.Now().Add(time.Minute); ; <-time.After(20 * time.Millisecond) {
 		var listing desk.Listing
-		got := d.command(append([]string{"list", "--json"}, filter...)...)
+		got := s.command(append([]string{"list", "--json"}, filter...)...)
 		err := json.Unmarshal([]byte(got.out), &listing) // not when a store is slow
 		if err == nil && len(listing.Items) == n {
 			return
 		}
 		if time.Now().After(deadline) {
-			d.Fatalf("%v are %d, want %d; %v: %+v", filter, len(listing.Items), n, err, got)
+			s.Fatalf("%v are %d, want %d; %v: %+v", filter, len(listing.Items), n, err, got)
 		}
 	}
 }

@@ -131,17 +131,17 @@ func TestPolicyApplyRestoresARefusedFile(t *testing.T) {
 }
 
 // inForce looks until the policy in force is as wanted.
-func (d *served) inForce(as func(*ops.PolicyInForce) bool) *ops.PolicyInForce {
-	d.Helper()
+func (s *served) inForce(as func(*ops.PolicyInForce) bool) *ops.PolicyInForce {
+	s.Helper()
 	for deadline := time.Now().Add(time.Minute); ; <-time.After(20 * time.Millisecond) {
 		in := &ops.PolicyInForce{}
-		got := d.command("policy", "show", "--json")
+		got := s.command("policy", "show", "--json")
 		err := json.Unmarshal([]byte(got.out), in) // not when a store is slow
 		if err == nil && as(in) {
 			return in
 		}
 		if time.Now().After(deadline) {
-			d.Fatalf("the policy in force stays %+v, %v: %+v", in, err, got)
+			s.Fatalf("the policy in force stays %+v, %v: %+v", in, err, got)
 		}
 	}
 }

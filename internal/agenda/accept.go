@@ -87,23 +87,23 @@ type First struct{ UserID, Category, Payload string }
 
 // Accept stores entries of one partition, all in one step, and makes sure that their users have wake-ups. It returns
 // one Placed for each, in order.
-func (s *Agendas) Accept(ctx context.Context, partition int, entries []Entry) ([]Placed, error) {
-	if s.cfg.Full() {
+func (a *Agendas) Accept(ctx context.Context, partition int, entries []Entry) ([]Placed, error) {
+	if a.cfg.Full() {
 		return nil, fmt.Errorf("accept %d notifications in partition %d: %w", len(entries), partition, ErrFull)
 	}
 	under := ""
-	if s.cfg.Guarded {
+	if a.cfg.Guarded {
 		under = "epoch"
 	}
-	return s.acceptUnder(ctx, under, partition, entries)
+	return a.acceptUnder(ctx, under, partition, entries)
 }
 
 // entryArgs is how many arguments the accept script takes for each entry.
 const entryArgs = 12
 
-func (s *Agendas) acceptUnder(ctx context.Context, under string, partition int, entries []Entry) ([]Placed, error) {
+func (a *Agendas) acceptUnder(ctx context.Context, under string, partition int, entries []Entry) ([]Placed, error) {
 	args := make([]any, 0, 3+entryArgs*len(entries))
-	args = append(args, s.retention, under, flag(s.cfg.Apart && !s.cfg.Guarded))
+	args = append(args, a.retention, under, flag(a.cfg.Apart && !a.cfg.Guarded))
 	for _, e := range entries {
 		state, arrival := "t", "0"
 		switch {
@@ -116,12 +116,12 @@ func (s *Agendas) acceptUnder(ctx context.Context, under string, partition int, 
 		if !e.Arrival.IsZero() {
 			arrival = strconv.FormatInt(e.Arrival.UnixMicro()-arrivalEpoch, 10)
 		}
-		settings := s.cfg.Settings(e.UserID, e.Category)
+		settings := a.cfg.Settings(e.UserID, e.Category)
 		args = append(args, e.ID, e.Category, e.UserID, strconv.Itoa(int(e.Priority)), instant(e.SendAt),
 			instant(e.ExpiresAt), e.CollapseKey, e.Payload, arrival, state, settings.passes(e.Priority),
-			flag(s.cfg.Personal(e.UserID)))
+			flag(a.cfg.Personal(e.UserID)))
 	}
-	reply, err := s.run(ctx, s.accept, partition, args)
+	reply, err := a.run(ctx, a.accept, partition, args)
 	if err != nil {
 		return nil, fmt.Errorf("accept %d notifications in partition %d: %w", len(entries), partition, lost(err))
 	}
@@ -130,9 +130,9 @@ func (s *Agendas) acceptUnder(ctx context.Context, under string, partition int, 
 			len(entries), partition, len(reply))
 	}
 	r := reader{fields: reply}
-	s.reportDeferrals(r.list(0))
+	a.reportDeferrals(r.list(0))
 	if r.number(1) == 1 {
-		s.cfg.Pending(partition)
+		a.cfg.Pending(partition)
 	}
 	placed := make([]Placed, len(entries))
 	for i := range placed {
@@ -156,13 +156,13 @@ func readPlaced(r *reader, i int) Placed {
 }
 
 // reportDeferrals reports the deferrals that a script decided: user, category, count, rule, and so on.
-func (s *Agendas) reportDeferrals(deferrals *reader) {
+func (a *Agendas) reportDeferrals(deferrals *reader) {
 	for i := 0; i+3 < len(deferrals.fields); i += 4 {
-		s.reportDeferral(deferrals.text(i), deferrals.text(i+1), deferrals.number(i+2), deferrals.number(i+3))
+		a.reportDeferral(deferrals.text(i), deferrals.text(i+1), deferrals.number(i+2), deferrals.number(i+3))
 	}
 }
 
 // reportDeferral reports that n notifications were deferred, by the number of what decides.
-func (s *Agendas) reportDeferral(userID, category string, n, rule int64) {
-	s.cfg.Deferred(category, s.cfg.Settings(userID, category).ruleLabel(throttle.CauseOf(rule)), int(n))
+func (a *Agendas) reportDeferral(userID, category string, n, rule int64) {
+	a.cfg.Deferred(category, a.cfg.Settings(userID, category).ruleLabel(throttle.CauseOf(rule)), int(n))
 }

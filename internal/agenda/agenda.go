@@ -191,22 +191,22 @@ func New(client redis.UniversalClient, cfg Config) (*Agendas, error) {
 	if cfg.Direct == nil {
 		cfg.Direct = client
 	}
-	s := &Agendas{
+	a := &Agendas{
 		client: client, cfg: cfg, oneServer: queue.Tells(cfg.Direct),
 		rounds: make([]sync.RWMutex, cfg.Partitions), looking: make([]atomic.Bool, cfg.Partitions),
 		lease:     micros(cfg.Lease),
 		retention: strconv.FormatInt(cfg.Retention.Milliseconds(), 10),
 	}
 	for partition := range cfg.Partitions {
-		s.partitions = append(s.partitions, PartitionPrefix(partition))
-		s.scriptKeys = append(s.scriptKeys, dispatch.PartitionKeys(PartitionPrefix(partition)))
+		a.partitions = append(a.partitions, PartitionPrefix(partition))
+		a.scriptKeys = append(a.scriptKeys, dispatch.PartitionKeys(PartitionPrefix(partition)))
 		endAll := func(ctx context.Context, deliveries []endRequest) ([]endResult, error) {
-			return s.endAll(ctx, partition, deliveries)
+			return a.endAll(ctx, partition, deliveries)
 		}
-		s.ends = append(s.ends, batch.New(endBatch, endAll))
+		a.ends = append(a.ends, batch.New(endBatch, endAll))
 	}
-	for name, kept := range s.scripts() {
-		source, err := s.sourceOf(name)
+	for name, kept := range a.scripts() {
+		source, err := a.sourceOf(name)
 		if err != nil {
 			return nil, fmt.Errorf("load the Lua script %s: %w", name, err)
 		}
@@ -215,16 +215,16 @@ func New(client redis.UniversalClient, cfg Config) (*Agendas, error) {
 			*kept = script.New(source)
 		}
 	}
-	return s, nil
+	return a, nil
 }
 
 // scripts lists the field of each script, by the name of its file.
-func (s *Agendas) scripts() map[string]**script.Script {
+func (a *Agendas) scripts() map[string]**script.Script {
 	return map[string]**script.Script{
-		"accept": &s.accept, "take": &s.take, "settle": &s.settle, "end": &s.end, "extend": &s.extend,
-		"cancel": &s.cancel, "promise": &s.promise, "readon": &s.readon, "sweep": &s.sweep, "due": &s.due,
-		"wake": &s.wake, "restore": &s.restore, "hurry": &s.hurry,
-		"standing": &s.standing, "awake": &s.awake, "superseded": &s.superseded,
+		"accept": &a.accept, "take": &a.take, "settle": &a.settle, "end": &a.end, "extend": &a.extend,
+		"cancel": &a.cancel, "promise": &a.promise, "readon": &a.readon, "sweep": &a.sweep, "due": &a.due,
+		"wake": &a.wake, "restore": &a.restore, "hurry": &a.hurry,
+		"standing": &a.standing, "awake": &a.awake, "superseded": &a.superseded,
 	}
 }
 
@@ -289,8 +289,8 @@ func checksBefore(name string, guarded bool) string {
 
 // sourceOf puts a script together. Only the functions that it needs stand before it, since each costs a little in every
 // run.
-func (s *Agendas) sourceOf(name string) (string, error) {
-	before := throttle.LogFunctions + moment + s.constants() + queue.WakeupFunctions
+func (a *Agendas) sourceOf(name string) (string, error) {
+	before := throttle.LogFunctions + moment + a.constants() + queue.WakeupFunctions
 	parts := []string{"agenda", "notification", "wakeups", name}
 	switch name {
 	case "end", "extend", "standing":
@@ -310,7 +310,7 @@ func (s *Agendas) sourceOf(name string) (string, error) {
 		parts = []string{"agenda", "notification", "wakeups", "limits", name}
 	}
 	var source strings.Builder
-	source.WriteString(checksBefore(name, s.cfg.Guarded))
+	source.WriteString(checksBefore(name, a.cfg.Guarded))
 	source.WriteString(before)
 	for _, part := range parts {
 		body, err := sources.ReadFile("lua/" + part + ".lua")
@@ -326,9 +326,9 @@ func (s *Agendas) sourceOf(name string) (string, error) {
 const moment = "local now = now_micros()\n"
 
 // constants are the settings that most scripts need; durations in µs.
-func (s *Agendas) constants() string {
-	return fmt.Sprintf("local HOLD, LEAD, TELL = %d, %d, %t\n", s.cfg.Hold.Microseconds(), queue.Lead.Microseconds(),
-		s.oneServer)
+func (a *Agendas) constants() string {
+	return fmt.Sprintf("local HOLD, LEAD, TELL = %d, %d, %t\n", a.cfg.Hold.Microseconds(), queue.Lead.Microseconds(),
+		a.oneServer)
 }
 
 // PartitionPrefix is what every key of a partition begins with. Its hash tag is that of the partition's asynq queue, so
@@ -338,17 +338,17 @@ func PartitionPrefix(partition int) string {
 }
 
 // Partitions returns how many partitions there are.
-func (s *Agendas) Partitions() int { return s.cfg.Partitions }
+func (a *Agendas) Partitions() int { return a.cfg.Partitions }
 
 // Retention returns how long an ended notification stays known.
-func (s *Agendas) Retention() time.Duration { return s.cfg.Retention }
+func (a *Agendas) Retention() time.Duration { return a.cfg.Retention }
 
 // PartitionOf returns the partition of a user.
-func (s *Agendas) PartitionOf(userID string) int {
-	return dispatch.PartitionOf(userID, s.cfg.Partitions)
+func (a *Agendas) PartitionOf(userID string) int {
+	return dispatch.PartitionOf(userID, a.cfg.Partitions)
 }
 
-func (s *Agendas) keys(partition int) []string { return s.scriptKeys[partition] }
+func (a *Agendas) keys(partition int) []string { return a.scriptKeys[partition] }
 
 // micros writes a duration for a script, in µs.
 func micros(d time.Duration) string { return strconv.FormatInt(d.Microseconds(), 10) }
@@ -362,8 +362,8 @@ func instant(t time.Time) string {
 }
 
 // run executes a script and returns its reply as a list.
-func (s *Agendas) run(ctx context.Context, source *script.Script, partition int, args []any) ([]any, error) {
-	return source.Run(ctx, s.client, s.keys(partition), args...).Slice()
+func (a *Agendas) run(ctx context.Context, source *script.Script, partition int, args []any) ([]any, error) {
+	return source.Run(ctx, a.client, a.keys(partition), args...).Slice()
 }
 
 // tasksPrefix is what the keys of a partition's asynq queue begin with.

@@ -18,10 +18,10 @@ type Built struct {
 }
 
 // Builds reads how they were built, of the partitions that can be reached. The error joins those of the others.
-func (s *Agendas) Builds(ctx context.Context) (map[int]Built, error) {
-	pipe := s.client.Pipeline()
-	replies := make([]*redis.SliceCmd, len(s.partitions))
-	for partition, prefix := range s.partitions {
+func (a *Agendas) Builds(ctx context.Context) (map[int]Built, error) {
+	pipe := a.client.Pipeline()
+	replies := make([]*redis.SliceCmd, len(a.partitions))
+	for partition, prefix := range a.partitions {
 		replies[partition] = pipe.MGet(ctx, prefix+"epoch", prefix+"mark")
 	}
 	_, _ = pipe.Exec(ctx) // each command has its own error
@@ -56,22 +56,22 @@ end
 return 1`)
 
 // Mark has partitions remember a mark of the other store, unless they remember another one by now than is given here.
-func (s *Agendas) Mark(ctx context.Context, replaced map[int]string, latest string) error {
+func (a *Agendas) Mark(ctx context.Context, replaced map[int]string, latest string) error {
 	var keys []string
 	args := []any{latest}
 	send := func() error {
 		if len(keys) == 0 {
 			return nil
 		}
-		err := mark.Run(ctx, s.client, keys, args...).Err()
+		err := mark.Run(ctx, a.client, keys, args...).Err()
 		if keys, args = nil, args[:1]; err != nil {
 			return fmt.Errorf("note the latest mark of Postgres in Redis: %w", err)
 		}
 		return nil
 	}
 	for partition, before := range replaced {
-		keys, args = append(keys, s.partitions[partition]+"mark"), append(args, before)
-		if !s.oneServer {
+		keys, args = append(keys, a.partitions[partition]+"mark"), append(args, before)
+		if !a.oneServer {
 			if err := send(); err != nil {
 				return err
 			}

@@ -28,11 +28,11 @@ type PartitionCounts struct {
 
 // Counts reads the counts that only Redis keeps. It returns those of the partitions that can be reached, and the joined
 // errors of the others.
-func (s *Agendas) Counts(ctx context.Context) ([]PartitionCounts, error) {
-	pipe := s.client.Pipeline()
-	epochs := make([][2]*redis.StringCmd, len(s.partitions)) // the present one, and the one that was lost
-	counts := make([]*redis.MapStringStringCmd, len(s.partitions))
-	for partition, prefix := range s.partitions {
+func (a *Agendas) Counts(ctx context.Context) ([]PartitionCounts, error) {
+	pipe := a.client.Pipeline()
+	epochs := make([][2]*redis.StringCmd, len(a.partitions)) // the present one, and the one that was lost
+	counts := make([]*redis.MapStringStringCmd, len(a.partitions))
+	for partition, prefix := range a.partitions {
 		// The epoch comes first: a rebuild in between can only lower the counts.
 		// One command for both would be refused while a slot of a cluster moves, and go-redis would then send all of
 		// the pipeline again, beside what it redirects.
@@ -42,7 +42,7 @@ func (s *Agendas) Counts(ctx context.Context) ([]PartitionCounts, error) {
 	_, _ = pipe.Exec(ctx) // each command has its own error
 	var all []PartitionCounts
 	var faults []error
-	for partition := range s.partitions {
+	for partition := range a.partitions {
 		epoch, err := epochOf(epochs[partition])
 		if err = cmp.Or(err, counts[partition].Err()); err != nil {
 			faults = append(faults, fmt.Errorf("read the pulls and deferrals of partition %d: %w", partition, err))

@@ -49,11 +49,11 @@ type crowd struct {
 }
 
 // Crowds returns the n backlogs with the most deferred notifications, and when all of them will have drained.
-func (s *Agendas) Crowds(ctx context.Context, n int) (Crowds, error) {
-	all, exact := s.readCrowds(ctx)
+func (a *Agendas) Crowds(ctx context.Context, n int) (Crowds, error) {
+	all, exact := a.readCrowds(ctx)
 	found := Crowds{Exact: exact}
 	var err error
-	if found.Drained, err = s.drained(ctx, all); err != nil {
+	if found.Drained, err = a.drained(ctx, all); err != nil {
 		return Crowds{}, err
 	}
 	slices.SortFunc(all, func(a, b crowd) int {
@@ -67,10 +67,10 @@ func (s *Agendas) Crowds(ctx context.Context, n int) (Crowds, error) {
 }
 
 // readCrowds reads the blocked backlogs, up to a number in each partition; exact reports whether that is all of them.
-func (s *Agendas) readCrowds(ctx context.Context) (all []crowd, exact bool) {
-	names, sizes := make([][]*redis.StringSliceCmd, len(s.partitions)), make([][]*redis.IntCmd, len(s.partitions))
-	pipe := s.client.Pipeline()
-	for partition, prefix := range s.partitions {
+func (a *Agendas) readCrowds(ctx context.Context) (all []crowd, exact bool) {
+	names, sizes := make([][]*redis.StringSliceCmd, len(a.partitions)), make([][]*redis.IntCmd, len(a.partitions))
+	pipe := a.client.Pipeline()
+	for partition, prefix := range a.partitions {
 		for _, set := range []string{"o", "quiet"} {
 			names[partition] = append(names[partition], pipe.ZRange(ctx, prefix+set, 0, crowdsRead-1))
 			sizes[partition] = append(sizes[partition], pipe.ZCard(ctx, prefix+set))
@@ -78,14 +78,14 @@ func (s *Agendas) readCrowds(ctx context.Context) (all []crowd, exact bool) {
 	}
 	_, _ = pipe.Exec(ctx) // each command has its own error
 	exact = true
-	for partition := range s.partitions {
+	for partition := range a.partitions {
 		for set := range names[partition] {
 			if names[partition][set].Err() != nil || sizes[partition][set].Err() != nil {
 				exact = false
 				continue
 			}
 			exact = exact && sizes[partition][set].Val() <= crowdsRead
-			some, err := s.crowdsOf(ctx, partition, names[partition][set].Val())
+			some, err := a.crowdsOf(ctx, partition, names[partition][set].Val())
 			if err != nil {
 				exact = false
 				continue
@@ -97,11 +97,11 @@ func (s *Agendas) readCrowds(ctx context.Context) (all []crowd, exact bool) {
 }
 
 // crowdsOf counts what is deferred in some backlogs of a partition.
-func (s *Agendas) crowdsOf(ctx context.Context, partition int, names []string) ([]crowd, error) {
+func (a *Agendas) crowdsOf(ctx context.Context, partition int, names []string) ([]crowd, error) {
 	if len(names) == 0 {
 		return nil, nil
 	}
-	prefix, pipe := s.partitions[partition], s.client.Pipeline()
+	prefix, pipe := a.partitions[partition], a.client.Pipeline()
 	waiting, agendaFields := make([]*redis.IntCmd, len(names)), make([]*redis.StringCmd, len(names))
 	for i, name := range names {
 		category, user, _ := strings.Cut(name, ":")
@@ -119,7 +119,7 @@ func (s *Agendas) crowdsOf(ctx context.Context, partition int, names []string) (
 			crowds = append(crowds, crowd{
 				Crowd: stats.Crowd{
 					UserID: user, Category: category, Deferred: int64(deferred),
-					Reason: ReasonOf(s.cfg.Settings(user, category).Plan, by), Until: next.Time().UTC(),
+					Reason: ReasonOf(a.cfg.Settings(user, category).Plan, by), Until: next.Time().UTC(),
 				},
 				partition: partition, next: next,
 			})
@@ -139,12 +139,12 @@ func blockedBy(field string) (next throttle.Micros, by throttle.Cause) {
 
 // drained returns when the last of all crowds goes. The limits and the first slot of each bound its last slot from both
 // sides. Only those that may be last are planned to the end.
-func (s *Agendas) drained(ctx context.Context, all []crowd) (time.Time, error) {
+func (a *Agendas) drained(ctx context.Context, all []crowd) (time.Time, error) {
 	earliest, latest := make(map[string]throttle.Micros, len(all)), make(map[string]throttle.Micros, len(all))
 	last := throttle.Micros(0)
 	for _, c := range all {
 		name := c.Category + ":" + c.UserID
-		earliest[name], latest[name] = c.lastSlot(s.cfg.Settings(c.UserID, c.Category).Plan)
+		earliest[name], latest[name] = c.lastSlot(a.cfg.Settings(c.UserID, c.Category).Plan)
 		last = max(last, earliest[name])
 	}
 	slices.SortFunc(all, func(a, b crowd) int {
@@ -154,7 +154,7 @@ func (s *Agendas) drained(ctx context.Context, all []crowd) (time.Time, error) {
 		if latest[c.Category+":"+c.UserID] <= last {
 			break
 		}
-		at, err := s.lastOf(ctx, c)
+		at, err := a.lastOf(ctx, c)
 		if err != nil {
 			return time.Time{}, err
 		}
@@ -186,9 +186,9 @@ func (c *crowd) lastSlot(plan throttle.Plan) (earliest, latest throttle.Micros) 
 }
 
 // lastOf returns the slot of the last of a backlog; 0 when it has drained meanwhile.
-func (s *Agendas) lastOf(ctx context.Context, c crowd) (throttle.Micros, error) {
-	line := s.partitions[c.partition] + "w:" + c.Category + ":" + c.UserID
-	ids, err := s.client.ZRange(ctx, line, -1, -1).Result()
+func (a *Agendas) lastOf(ctx context.Context, c crowd) (throttle.Micros, error) {
+	line := a.partitions[c.partition] + "w:" + c.Category + ":" + c.UserID
+	ids, err := a.client.ZRange(ctx, line, -1, -1).Result()
 	if err != nil {
 		return 0, fmt.Errorf("read the last of a backlog of partition %d: %w", c.partition, err)
 	}
@@ -197,7 +197,7 @@ func (s *Agendas) lastOf(ctx context.Context, c crowd) (throttle.Micros, error) 
 	}
 	backlog := dispatch.Backlog{Partition: c.partition, UserID: c.UserID, Category: c.Category}
 	state := &State{ID: ids[0], Backlog: backlog}
-	if err := s.findPlace(ctx, state); err != nil {
+	if err := a.findPlace(ctx, state); err != nil {
 		return 0, fmt.Errorf("find the place of notification %s: %w", ids[0], err)
 	}
 	if state.DeliverAt.IsZero() {

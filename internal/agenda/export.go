@@ -14,11 +14,11 @@ const exportBatch = 500
 
 // EachKey calls do, with some hundred keys of one server at a time, for all keys of the partitions that begin with
 // kind, such as "n:". A key may come twice.
-func (s *Agendas) EachKey(
+func (a *Agendas) EachKey(
 	ctx context.Context, kind string, do func(ctx context.Context, node redis.UniversalClient, keys []string) error,
 ) error {
-	partitions, _ := s.known("")
-	return s.eachServer(ctx, partitions, func(node redis.UniversalClient) error {
+	partitions, _ := a.known("")
+	return a.eachServer(ctx, partitions, func(node redis.UniversalClient) error {
 		for cursor := uint64(0); ; {
 			keys, next, err := node.Scan(ctx, cursor, "pacer:{push-*}:"+kind+"*", exportBatch).Result()
 			if err != nil {
@@ -41,11 +41,11 @@ var errFound = errors.New("found")
 
 // HoldsAny reports whether the partitions hold anything of a deployment whose store is Redis. Partitions that were
 // built from another store, or are being built, hold nothing of one.
-func (s *Agendas) HoldsAny(ctx context.Context) (bool, error) {
-	if elsewhere, err := s.anyHas(ctx, "epoch", "rebuild"); err != nil || elsewhere {
+func (a *Agendas) HoldsAny(ctx context.Context) (bool, error) {
+	if elsewhere, err := a.anyHas(ctx, "epoch", "rebuild"); err != nil || elsewhere {
 		return false, err
 	}
-	err := s.EachKey(ctx, "", func(_ context.Context, _ redis.UniversalClient, keys []string) error {
+	err := a.EachKey(ctx, "", func(_ context.Context, _ redis.UniversalClient, keys []string) error {
 		for _, key := range keys {
 			if !strings.HasSuffix(key, "}:moved") {
 				return errFound
@@ -57,24 +57,24 @@ func (s *Agendas) HoldsAny(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	// What was found may be of a rebuild that another process has begun since. Its mark stands before all else.
-	elsewhere, err := s.anyHas(ctx, "epoch", "rebuild")
+	elsewhere, err := a.anyHas(ctx, "epoch", "rebuild")
 	return !elsewhere && err == nil, err
 }
 
 // Elsewhere reports whether another store keeps the notifications of the deployment, or is about to.
-func (s *Agendas) Elsewhere(ctx context.Context) (bool, error) {
-	return s.anyHas(ctx, "epoch", "rebuild", "moved")
+func (a *Agendas) Elsewhere(ctx context.Context) (bool, error) {
+	return a.anyHas(ctx, "epoch", "rebuild", "moved")
 }
 
 // HoldsOldLayout reports whether an earlier version left waiting notifications that this version does not read. Its
 // partitions had a key m, and the queue had a task for each notification.
-func (s *Agendas) HoldsOldLayout(ctx context.Context) (bool, error) { return s.anyHas(ctx, "m") }
+func (a *Agendas) HoldsOldLayout(ctx context.Context) (bool, error) { return a.anyHas(ctx, "m") }
 
 // anyHas reports whether any partition has one of its own keys with these names.
-func (s *Agendas) anyHas(ctx context.Context, names ...string) (bool, error) {
-	pipe := s.client.Pipeline()
+func (a *Agendas) anyHas(ctx context.Context, names ...string) (bool, error) {
+	pipe := a.client.Pipeline()
 	var found []*redis.IntCmd
-	for _, prefix := range s.partitions {
+	for _, prefix := range a.partitions {
 		for _, name := range names { // one command for all would be refused while a slot of a cluster moves
 			found = append(found, pipe.Exists(ctx, prefix+name))
 		}
@@ -91,9 +91,9 @@ func (s *Agendas) anyHas(ctx context.Context, names ...string) (bool, error) {
 }
 
 // Move closes the partitions to every process whose store is Redis: another store is about to keep the notifications.
-func (s *Agendas) Move(ctx context.Context) error {
-	pipe := s.client.Pipeline()
-	for _, prefix := range s.partitions {
+func (a *Agendas) Move(ctx context.Context) error {
+	pipe := a.client.Pipeline()
+	for _, prefix := range a.partitions {
 		pipe.Set(ctx, prefix+"moved", "yes", 0)
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
@@ -128,8 +128,8 @@ const (
 const importKey = "pacer:import"
 
 // Importing returns the state of the import.
-func (s *Agendas) Importing(ctx context.Context) (ImportState, error) {
-	text, err := s.client.Get(ctx, importKey).Result()
+func (a *Agendas) Importing(ctx context.Context) (ImportState, error) {
+	text, err := a.client.Get(ctx, importKey).Result()
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return "", fmt.Errorf("look whether Redis was imported: %w", err)
 	}
@@ -137,8 +137,8 @@ func (s *Agendas) Importing(ctx context.Context) (ImportState, error) {
 }
 
 // SetImporting writes the state of the import.
-func (s *Agendas) SetImporting(ctx context.Context, state ImportState) error {
-	if err := s.client.Set(ctx, importKey, string(state), 0).Err(); err != nil {
+func (a *Agendas) SetImporting(ctx context.Context, state ImportState) error {
+	if err := a.client.Set(ctx, importKey, string(state), 0).Err(); err != nil {
 		return fmt.Errorf("note whether Redis was imported: %w", err)
 	}
 	return nil

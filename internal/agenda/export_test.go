@@ -13,20 +13,20 @@ const ClockKey = "test:now"
 // UseClockKey makes every script read its time from a key instead of the server's clock. Keys then live for ever: their
 // times to live would run on the server's clock, and on a slow machine windows would be forgotten before they have
 // passed.
-func (s *Agendas) UseClockKey() error {
-	return s.UseClockKeyWith(func(source string) string { return source })
+func (a *Agendas) UseClockKey() error {
+	return a.UseClockKeyWith(func(source string) string { return source })
 }
 
 // UseClockKeyWith is UseClockKey with changed scripts.
-func (s *Agendas) UseClockKeyWith(change func(source string) string) error {
+func (a *Agendas) UseClockKeyWith(change func(source string) string) error {
 	const clock = `local function test_clock()
   local t = tonumber(redis.call('GET', '` + ClockKey + `'))
   return { string.format('%.0f', math.floor(t / 1000000)), string.format('%.0f', t % 1000000) }
 end
 local function test_expire() end
 `
-	for name, kept := range s.scripts() {
-		source, err := s.sourceOf(name)
+	for name, kept := range a.scripts() {
+		source, err := a.sourceOf(name)
 		if err != nil {
 			return err
 		}
@@ -38,16 +38,16 @@ local function test_expire() end
 }
 
 // Spread has the store work as on Redis Cluster, where each partition may be on a server of its own.
-func (s *Agendas) Spread() { s.oneServer = false }
+func (a *Agendas) Spread() { a.oneServer = false }
 
 // BeginRebuild stops partitions and empties them.
-func (s *Agendas) BeginRebuild(ctx context.Context, partitions []int, token string) error {
-	if _, err := s.Stop(ctx, partitions, token, ""); err != nil {
+func (a *Agendas) BeginRebuild(ctx context.Context, partitions []int, token string) error {
+	if _, err := a.Stop(ctx, partitions, token, ""); err != nil {
 		return err
 	}
 	kept := map[int]Kept{}
 	for _, partition := range partitions {
 		kept[partition] = Kept{Ends: true}
 	}
-	return s.Empty(ctx, kept, token)
+	return a.Empty(ctx, kept, token)
 }

@@ -24,14 +24,14 @@ const (
 // Forecast says what is held now, and what of it will be released when in the coming 24 hours, by the limits and the
 // hours in force. Of many users it reads some, evenly over the moments of their wake-ups, and lets each stand for those
 // between. What a partition holds that can't be read is missing.
-func (s *Agendas) Forecast(ctx context.Context, now time.Time) stats.Forecast {
+func (a *Agendas) Forecast(ctx context.Context, now time.Time) stats.Forecast {
 	from := now.UTC().Truncate(forecastSlice) // so that a slice stays the same from one forecast to the next
 	f := forecast{
-		agendas: s, now: throttle.MicrosOf(now), from: throttle.MicrosOf(from),
+		agendas: a, now: throttle.MicrosOf(now), from: throttle.MicrosOf(from),
 		held: map[string]*heldFor{}, exact: true,
 	}
-	users, all := s.sampleUsers(ctx)
-	whole := s.readAgendas(ctx, users)
+	users, all := a.sampleUsers(ctx)
+	whole := a.readAgendas(ctx, users)
 	var asking errgroup.Group
 	asking.SetLimit(readers)
 	for _, u := range users {

@@ -100,15 +100,15 @@ func (s sample) members() (all []redis.Z, exact bool) {
 }
 
 // sampleUsers chooses users by rank of the moments of their wake-ups. Everybody for whom something waits has one.
-func (s *Agendas) sampleUsers(ctx context.Context) (users []*sampledUser, exact bool) {
-	sizes, _ := s.countWakeups(ctx)
+func (a *Agendas) sampleUsers(ctx context.Context) (users []*sampledUser, exact bool) {
+	sizes, _ := a.countWakeups(ctx)
 	exact = true
-	pipe := s.client.Pipeline()
-	samples := make([]sample, len(s.partitions))
-	for partition, prefix := range s.partitions {
+	pipe := a.client.Pipeline()
+	samples := make([]sample, len(a.partitions))
+	for partition, prefix := range a.partitions {
 		exact = exact && sizes[partition].Err() == nil
 		samples[partition] = sampleOf(ctx, pipe, prefix+"wakeups", sizes[partition].Val(),
-			int64(max(leastUsers, forecastUsers/len(s.partitions))))
+			int64(max(leastUsers, forecastUsers/len(a.partitions))))
 	}
 	_, _ = pipe.Exec(ctx)
 	for partition, some := range samples {
@@ -123,19 +123,19 @@ func (s *Agendas) sampleUsers(ctx context.Context) (users []*sampledUser, exact 
 }
 
 // readAgendas reads what waits for the users.
-func (s *Agendas) readAgendas(ctx context.Context, users []*sampledUser) (exact bool) {
-	pipe := s.client.Pipeline()
+func (a *Agendas) readAgendas(ctx context.Context, users []*sampledUser) (exact bool) {
+	pipe := a.client.Pipeline()
 	fields, sizes := make([]*redis.MapStringStringCmd, len(users)), make([]*redis.IntCmd, len(users))
 	for i, u := range users {
-		fields[i] = pipe.HGetAll(ctx, s.partitions[u.partition]+"a:"+u.id)
-		sizes[i] = pipe.ZCard(ctx, s.partitions[u.partition]+"r:"+u.id)
+		fields[i] = pipe.HGetAll(ctx, a.partitions[u.partition]+"a:"+u.id)
+		sizes[i] = pipe.ZCard(ctx, a.partitions[u.partition]+"r:"+u.id)
 	}
 	_, _ = pipe.Exec(ctx)
 	exact = true
-	pipe = s.client.Pipeline()
+	pipe = a.client.Pipeline()
 	samples := make([]sample, len(users))
 	for i, u := range users {
-		prefix, whole := s.partitions[u.partition], false
+		prefix, whole := a.partitions[u.partition], false
 		u.blocked, whole = blockedOf(fields[i].Val())
 		exact = exact && whole && fields[i].Err() == nil && sizes[i].Err() == nil
 		for k, b := range u.blocked {
@@ -146,13 +146,13 @@ func (s *Agendas) readAgendas(ctx context.Context, users []*sampledUser) (exact 
 		}
 	}
 	_, _ = pipe.Exec(ctx)
-	return s.readLaterOnes(ctx, users, samples) && exact
+	return a.readLaterOnes(ctx, users, samples) && exact
 }
 
 // readLaterOnes reads what the notifications that are later wait for.
-func (s *Agendas) readLaterOnes(ctx context.Context, users []*sampledUser, samples []sample) (exact bool) {
+func (a *Agendas) readLaterOnes(ctx context.Context, users []*sampledUser, samples []sample) (exact bool) {
 	exact = true
-	pipe := s.client.Pipeline()
+	pipe := a.client.Pipeline()
 	for i, u := range users {
 		if samples[i].replies == nil {
 			continue
@@ -163,7 +163,7 @@ func (s *Agendas) readLaterOnes(ctx context.Context, users []*sampledUser, sampl
 			id, _ := member.Member.(string) // it always is one
 			u.later = append(u.later, laterOne{
 				id: id, due: throttle.Micros(member.Score), weight: samples[i].weight * u.weight,
-				about: pipe.HMGet(ctx, s.partitions[u.partition]+"n:"+id, "c", "s", "w"),
+				about: pipe.HMGet(ctx, a.partitions[u.partition]+"n:"+id, "c", "s", "w"),
 			})
 		}
 	}

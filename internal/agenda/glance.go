@@ -24,19 +24,19 @@ type Glance struct {
 
 // Glance asks a single server once for what [Agendas.Identity], [Agendas.Builds], [Agendas.EachEnds] and
 // [Agendas.Counts] ask for one by one. On Redis Cluster it returns [ErrSeveralServers].
-func (s *Agendas) Glance(ctx context.Context) (*Glance, error) {
-	if !s.oneServer {
+func (a *Agendas) Glance(ctx context.Context) (*Glance, error) {
+	if !a.oneServer {
 		return nil, ErrSeveralServers
 	}
-	built, ends := make([]string, 0, 2*len(s.partitions)), make([]string, len(s.partitions))
-	counts := make([]*redis.SliceCmd, len(s.partitions))
-	pipe := s.client.Pipeline()
+	built, ends := make([]string, 0, 2*len(a.partitions)), make([]string, len(a.partitions))
+	counts := make([]*redis.SliceCmd, len(a.partitions))
+	pipe := a.client.Pipeline()
 	info := pipe.Info(ctx, "server", "replication")
-	for partition, prefix := range s.partitions {
+	for partition, prefix := range a.partitions {
 		built, ends[partition] = append(built, prefix+"epoch", prefix+"mark"), prefix+"z"
 	}
 	inForce, unknown := pipe.MGet(ctx, built...), pipe.Exists(ctx, ends...)
-	for partition, prefix := range s.partitions {
+	for partition, prefix := range a.partitions {
 		counts[partition] = pipe.HMGet(ctx, prefix+"c", "pulls", "deferrals")
 	}
 	_, _ = pipe.Exec(ctx) // each command has its own error
@@ -44,10 +44,10 @@ func (s *Agendas) Glance(ctx context.Context) (*Glance, error) {
 	err := errors.Join(inForce.Err(), unknown.Err())
 	if info.Err() != nil { // the embedded engine takes no section
 		var unasked error
-		g.Identity, unasked = s.Identity(ctx)
+		g.Identity, unasked = a.Identity(ctx)
 		err = errors.Join(err, unasked)
 	}
-	for partition := range s.partitions {
+	for partition := range a.partitions {
 		var c struct {
 			Pulls     int64 `redis:"pulls"`
 			Deferrals int64 `redis:"deferrals"`

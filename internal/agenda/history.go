@@ -20,11 +20,11 @@ const historyBatch = 500
 // History returns what happened in each category and hour, from the hour of since to that of until, by hour and
 // category. The scripts count it where they count the totals, so the two agree. Redis keeps it for 31 days. A guarded
 // store has none. When a partition can't be reached, the error says so, and what the others counted is returned.
-func (s *Agendas) History(ctx context.Context, since, until time.Time) ([]stats.Hour, error) {
+func (a *Agendas) History(ctx context.Context, since, until time.Time) ([]stats.Hour, error) {
 	h := historyReading{found: map[hourOfCategory]*stats.Hour{}}
 	for hour := since.Unix() / 3600; hour <= until.Unix()/3600; hour++ {
-		for batch := range slices.Chunk(s.partitions, historyBatch) {
-			h.read(ctx, s.client, hour, batch)
+		for batch := range slices.Chunk(a.partitions, historyBatch) {
+			h.read(ctx, a.client, hour, batch)
 		}
 	}
 	all := make([]stats.Hour, 0, len(h.found))

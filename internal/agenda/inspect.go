@@ -24,18 +24,18 @@ type Inspection struct {
 }
 
 // Peek returns how far the rules of a backlog are used, and how many wait in it.
-func (s *Agendas) Peek(ctx context.Context, b dispatch.Backlog) (Inspection, error) {
+func (a *Agendas) Peek(ctx context.Context, b dispatch.Backlog) (Inspection, error) {
 	in := Inspection{}
-	plan := s.cfg.Settings(b.UserID, b.Category).Plan
+	plan := a.cfg.Settings(b.UserID, b.Category).Plan
 	key := throttle.Key{User: b.UserID, Category: b.Category}
-	usage, err := throttle.NewRedis(s.client, s.prefixOf).Peek(ctx, key, plan)
+	usage, err := throttle.NewRedis(a.client, a.prefixOf).Peek(ctx, key, plan)
 	if err != nil {
 		return in, err
 	}
 	in.Usage = usage
-	pipe := s.client.Pipeline()
+	pipe := a.client.Pipeline()
 	name := b.Category + ":" + b.UserID
-	prefix := s.partitions[b.Partition]
+	prefix := a.partitions[b.Partition]
 	waiting := pipe.ZCard(ctx, prefix+"w:"+name)
 	blocked := pipe.HGet(ctx, prefix+"a:"+b.UserID, b.Category)
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
@@ -46,7 +46,7 @@ func (s *Agendas) Peek(ctx context.Context, b dispatch.Backlog) (Inspection, err
 	return in, nil
 }
 
-func (s *Agendas) prefixOf(userID string) string { return s.partitions[s.PartitionOf(userID)] }
+func (a *Agendas) prefixOf(userID string) string { return a.partitions[a.PartitionOf(userID)] }
 
 // times returns the moments of the admissions in a log.
 func times(log *redis.ZSliceCmd) []throttle.Micros {
@@ -74,11 +74,11 @@ const quietGrace = 30 * time.Second
 
 // Stats reads the counts of every partition, and marks those that can't be reached. It returns an error when no
 // partition can be reached. It costs the same however many notifications wait.
-func (s *Agendas) Stats(ctx context.Context) (stats.Counts, error) {
-	pipe := s.client.Pipeline()
-	replies := make([]partitionReplies, len(s.partitions))
+func (a *Agendas) Stats(ctx context.Context) (stats.Counts, error) {
+	pipe := a.client.Pipeline()
+	replies := make([]partitionReplies, len(a.partitions))
 	over := strconv.FormatInt(time.Now().Add(-quietGrace).UnixMicro(), 10)
-	for partition, prefix := range s.partitions {
+	for partition, prefix := range a.partitions {
 		replies[partition] = partitionReplies{
 			counts: pipe.HGetAll(ctx, prefix+"c"), swept: pipe.HGet(ctx, prefix+"sweep", "last"),
 			users: pipe.HLen(ctx, prefix+"v"), flight: pipe.ZCard(ctx, prefix+"e"),
@@ -87,7 +87,7 @@ func (s *Agendas) Stats(ctx context.Context) (stats.Counts, error) {
 		}
 	}
 	_, _ = pipe.Exec(ctx) // each command has its own error
-	all := stats.Counts{Partitions: make([]stats.Partition, len(s.partitions))}
+	all := stats.Counts{Partitions: make([]stats.Partition, len(a.partitions))}
 	away, fault := 0, error(nil)
 	for partition, r := range replies {
 		all.Partitions[partition].Partition = partition
@@ -116,8 +116,8 @@ func deferredOf(field string, waiting int64) int {
 }
 
 // PlanOf returns the plan in force for a user's category.
-func (s *Agendas) PlanOf(userID, category string) throttle.Plan {
-	return s.cfg.Settings(userID, category).Plan
+func (a *Agendas) PlanOf(userID, category string) throttle.Plan {
+	return a.cfg.Settings(userID, category).Plan
 }
 
 // usersBatch is how many users of a partition are read at a time.
@@ -125,9 +125,9 @@ const usersBatch = 100
 
 // EachUser calls do, with some at a time, for the users of a partition for whom something waits. A user whose agenda
 // changes meanwhile may come twice, or not at all.
-func (s *Agendas) EachUser(ctx context.Context, partition int, do func(userIDs []string) error) error {
+func (a *Agendas) EachUser(ctx context.Context, partition int, do func(userIDs []string) error) error {
 	for cursor := uint64(0); ; {
-		entries, next, err := s.client.ZScan(ctx, s.partitions[partition]+"wakeups", cursor, "", usersBatch).Result()
+		entries, next, err := a.client.ZScan(ctx, a.partitions[partition]+"wakeups", cursor, "", usersBatch).Result()
 		if err != nil {
 			return fmt.Errorf("list the users of partition %d: %w", partition, err)
 		}

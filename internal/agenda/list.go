@@ -26,10 +26,10 @@ type ScanPlace struct {
 // notifications, in no order that means anything, and the place of the next step; done is true after the last. It does
 // not look for their places in their backlogs, see [Agendas.Place]. One that is there from the first step to the last
 // comes at least once; one may come twice. With a user's id it reads those of the user's partition only.
-func (s *Agendas) Scan(ctx context.Context, at ScanPlace, size int, userID string,
+func (a *Agendas) Scan(ctx context.Context, at ScanPlace, size int, userID string,
 ) (states []*State, next ScanPlace, done bool, err error) {
-	partitions, pattern := s.known(userID)
-	servers, err := s.servers(ctx, partitions)
+	partitions, pattern := a.known(userID)
+	servers, err := a.servers(ctx, partitions)
 	if err != nil {
 		return nil, at, false, err
 	}
@@ -41,7 +41,7 @@ func (s *Agendas) Scan(ctx context.Context, at ScanPlace, size int, userID strin
 	if err != nil {
 		return nil, at, false, fmt.Errorf("list the notifications: %w", err)
 	}
-	if states, err = s.readStates(ctx, node, keys); err != nil {
+	if states, err = a.readStates(ctx, node, keys); err != nil {
 		return nil, at, false, err
 	}
 	next = ScanPlace{Server: at.Server, Cursor: cursor}
@@ -53,12 +53,12 @@ func (s *Agendas) Scan(ctx context.Context, at ScanPlace, size int, userID strin
 
 // known returns the partitions, and the pattern of the keys, in which the notifications of a user are; of all users
 // without an id.
-func (s *Agendas) known(userID string) (partitions []int, pattern string) {
+func (a *Agendas) known(userID string) (partitions []int, pattern string) {
 	if userID != "" {
-		partition := s.PartitionOf(userID)
-		return []int{partition}, s.partitions[partition] + "n:*"
+		partition := a.PartitionOf(userID)
+		return []int{partition}, a.partitions[partition] + "n:*"
 	}
-	partitions = make([]int, s.cfg.Partitions)
+	partitions = make([]int, a.cfg.Partitions)
 	for i := range partitions {
 		partitions[i] = i
 	}
@@ -66,12 +66,12 @@ func (s *Agendas) known(userID string) (partitions []int, pattern string) {
 }
 
 // servers lists the servers that hold some partitions, always in the same order.
-func (s *Agendas) servers(ctx context.Context, partitions []int) ([]redis.UniversalClient, error) {
-	cluster, ok := s.cfg.Direct.(*redis.ClusterClient)
+func (a *Agendas) servers(ctx context.Context, partitions []int) ([]redis.UniversalClient, error) {
+	cluster, ok := a.cfg.Direct.(*redis.ClusterClient)
 	if !ok {
-		return []redis.UniversalClient{s.cfg.Direct}, nil
+		return []redis.UniversalClient{a.cfg.Direct}, nil
 	}
-	masters, err := s.mastersOf(ctx, cluster, partitions)
+	masters, err := a.mastersOf(ctx, cluster, partitions)
 	if err != nil {
 		return nil, err
 	}
@@ -86,10 +86,10 @@ func (s *Agendas) servers(ctx context.Context, partitions []int) ([]redis.Univer
 }
 
 // eachServer calls do for each server that holds some partitions, one after another, so that do needs no lock.
-func (s *Agendas) eachServer(
+func (a *Agendas) eachServer(
 	ctx context.Context, partitions []int, do func(node redis.UniversalClient) error,
 ) error {
-	servers, err := s.servers(ctx, partitions)
+	servers, err := a.servers(ctx, partitions)
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (s *Agendas) eachServer(
 }
 
 // readStates reads the notifications with these keys.
-func (s *Agendas) readStates(ctx context.Context, node redis.UniversalClient, keys []string) ([]*State, error) {
+func (a *Agendas) readStates(ctx context.Context, node redis.UniversalClient, keys []string) ([]*State, error) {
 	if len(keys) == 0 {
 		return nil, nil
 	}
@@ -121,17 +121,17 @@ func (s *Agendas) readStates(ctx context.Context, node redis.UniversalClient, ke
 			continue
 		}
 		_, id, _ := strings.Cut(key, "}:n:")
-		states = append(states, s.parse(id, s.PartitionOf(fields["u"]), fields))
+		states = append(states, a.parse(id, a.PartitionOf(fields["u"]), fields))
 	}
 	return states, nil
 }
 
 // Place fills in where a notification of a [Agendas.Scan] waits, if it does.
-func (s *Agendas) Place(ctx context.Context, state *State) error {
+func (a *Agendas) Place(ctx context.Context, state *State) error {
 	if !state.Status.Waiting() {
 		return nil
 	}
-	if err := s.findPlace(ctx, state); err != nil && !errors.Is(err, notification.ErrNotFound) {
+	if err := a.findPlace(ctx, state); err != nil && !errors.Is(err, notification.ErrNotFound) {
 		return fmt.Errorf("find the place of notification %s: %w", state.ID, lost(err))
 	}
 	return nil

@@ -11,10 +11,10 @@ import (
 
 // Locate finds the partition that knows the notification, or returns [notification.ErrNotFound]. While some of the
 // servers are away, it finds what the others know, and can't tell of anything else that it is not there.
-func (s *Agendas) Locate(ctx context.Context, id string) (int, error) {
-	locate := s.locateOnCluster
-	if s.oneServer {
-		locate = s.locateOnServer
+func (a *Agendas) Locate(ctx context.Context, id string) (int, error) {
+	locate := a.locateOnCluster
+	if a.oneServer {
+		locate = a.locateOnServer
 	}
 	partition, err := locate(ctx, id)
 	switch {
@@ -27,10 +27,10 @@ func (s *Agendas) Locate(ctx context.Context, id string) (int, error) {
 }
 
 // locateOnServer asks all partitions in one round trip, and returns −1 when none knows the notification.
-func (s *Agendas) locateOnServer(ctx context.Context, id string) (int, error) {
-	pipe := s.client.Pipeline()
-	found := make([]*redis.IntCmd, len(s.partitions))
-	for partition, prefix := range s.partitions {
+func (a *Agendas) locateOnServer(ctx context.Context, id string) (int, error) {
+	pipe := a.client.Pipeline()
+	found := make([]*redis.IntCmd, len(a.partitions))
+	for partition, prefix := range a.partitions {
 		found[partition] = pipe.Exists(ctx, prefix+"n:"+id)
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
@@ -47,7 +47,7 @@ func (s *Agendas) locateOnServer(ctx context.Context, id string) (int, error) {
 // locateOnCluster asks each partition by itself, and returns the first that knows the notification: it waits for none
 // of the others, since their server may be away. One pipeline would wait for all servers, and fail with any of them.
 // The questions that are left end with ctx, or with the driver's time-outs.
-func (s *Agendas) locateOnCluster(ctx context.Context, id string) (int, error) {
+func (a *Agendas) locateOnCluster(ctx context.Context, id string) (int, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type reply struct {
@@ -55,15 +55,15 @@ func (s *Agendas) locateOnCluster(ctx context.Context, id string) (int, error) {
 		known     bool
 		err       error
 	}
-	replies := make(chan reply, len(s.partitions))
-	for partition, prefix := range s.partitions {
+	replies := make(chan reply, len(a.partitions))
+	for partition, prefix := range a.partitions {
 		go func() {
-			n, err := s.client.Exists(ctx, prefix+"n:"+id).Result()
+			n, err := a.client.Exists(ctx, prefix+"n:"+id).Result()
 			replies <- reply{partition, n == 1, err}
 		}()
 	}
 	var failed error
-	for range s.partitions {
+	for range a.partitions {
 		select {
 		case r := <-replies:
 			if r.known {

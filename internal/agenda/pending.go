@@ -8,8 +8,8 @@ import (
 )
 
 // UsersWaiting counts the users for whom something waits.
-func (s *Agendas) UsersWaiting(ctx context.Context) (int, error) {
-	counts, err := s.countWakeups(ctx)
+func (a *Agendas) UsersWaiting(ctx context.Context) (int, error) {
+	counts, err := a.countWakeups(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("count the users for whom something waits: %w", err)
 	}
@@ -22,10 +22,10 @@ func (s *Agendas) UsersWaiting(ctx context.Context) (int, error) {
 
 // countWakeups counts the wake-ups of each partition: as many as users for whom something waits. Each count has its own
 // error, the first of which it returns.
-func (s *Agendas) countWakeups(ctx context.Context) ([]*redis.IntCmd, error) {
-	pipe := s.client.Pipeline()
-	counts := make([]*redis.IntCmd, len(s.partitions))
-	for partition, prefix := range s.partitions {
+func (a *Agendas) countWakeups(ctx context.Context) ([]*redis.IntCmd, error) {
+	pipe := a.client.Pipeline()
+	counts := make([]*redis.IntCmd, len(a.partitions))
+	for partition, prefix := range a.partitions {
 		counts[partition] = pipe.ZCard(ctx, prefix+"wakeups")
 	}
 	_, err := pipe.Exec(ctx)
@@ -33,8 +33,8 @@ func (s *Agendas) countWakeups(ctx context.Context) ([]*redis.IntCmd, error) {
 }
 
 // Pending counts the wake-ups of a partition that stand in the queue and are due.
-func (s *Agendas) Pending(ctx context.Context, partition int) (int, error) {
-	n, err := s.client.LLen(ctx, tasksPrefix(partition)+"pending").Result()
+func (a *Agendas) Pending(ctx context.Context, partition int) (int, error) {
+	n, err := a.client.LLen(ctx, tasksPrefix(partition)+"pending").Result()
 	if err != nil {
 		return 0, fmt.Errorf("count the wake-ups that are due in partition %d: %w", partition, err)
 	}

@@ -26,9 +26,9 @@ type planning struct {
 	missing []string
 }
 
-func (s *Agendas) planningOf(userID string, read *userReading, requests []request) *planning {
+func (a *Agendas) planningOf(userID string, read *userReading, requests []request) *planning {
 	p := &planning{
-		userReading: read, agendas: s, userID: userID, requests: requests, tracks: map[string]*track{},
+		userReading: read, agendas: a, userID: userID, requests: requests, tracks: map[string]*track{},
 	}
 	caps := &throttle.CapPasts{}
 	for _, c := range read.categories {
@@ -50,10 +50,10 @@ func (s *Agendas) planningOf(userID string, read *userReading, requests []reques
 }
 
 // join puts a track into the timetable of those with which it shares caps, or into one of its own.
-func (p *planning) join(l *track) {
-	joined := &timetable{begin: p.now, now: p.now, tracks: []*track{l}, reader: p}
+func (p *planning) join(tr *track) {
+	joined := &timetable{begin: p.now, now: p.now, tracks: []*track{tr}, reader: p}
 	p.tables = slices.DeleteFunc(p.tables, func(t *timetable) bool {
-		if !t.sharesCap(l.settings) {
+		if !t.sharesCap(tr.settings) {
 			return false
 		}
 		joined.tracks = append(joined.tracks, t.tracks...)
@@ -65,10 +65,10 @@ func (p *planning) join(l *track) {
 // plan plans everything. When it finds that further categories have to be read, it returns these.
 func (p *planning) plan(ctx context.Context) ([]string, error) {
 	first := map[string]firstOf{}
-	for name, l := range p.tracks {
-		if len(l.queue) > 0 {
-			at := l.next(p.now)
-			first[name] = firstOf{at, l.cause(at)}
+	for name, tr := range p.tracks {
+		if len(tr.queue) > 0 {
+			at := tr.next(p.now)
+			first[name] = firstOf{at, tr.cause(at)}
 		}
 	}
 	for _, t := range p.tables {
@@ -130,11 +130,11 @@ type firstOf struct {
 // askedLater has what is asked for and is later arrive in a timetable.
 func (p *planning) askedLater(t *timetable) {
 	for i, q := range p.requests {
-		f, l := &p.found[i], p.tracks[q.category]
-		if f.gone() || f.due == 0 || !slices.Contains(t.tracks, l) || p.replacementOf(i) >= 0 {
+		f, tr := &p.found[i], p.tracks[q.category]
+		if f.gone() || f.due == 0 || !slices.Contains(t.tracks, tr) || p.replacementOf(i) >= 0 {
 			continue
 		}
-		t.later = append(t.later, arrival{standing{place: f.place, channel: f.channel, asked: &f.asked}, f.due, l})
+		t.later = append(t.later, arrival{standing{place: f.place, channel: f.channel, asked: &f.asked}, f.due, tr})
 	}
 }
 
@@ -143,11 +143,11 @@ func (p *planning) arrive(t *timetable) {
 	for _, one := range p.later.ones[t.laterRead:] {
 		leftOut := slices.ContainsFunc(p.requests, func(q request) bool { return q.id == one.id }) ||
 			slices.ContainsFunc(p.found, func(f found) bool { return f.replaces == one.id })
-		l := p.tracks[one.category]
-		if l != nil && !leftOut && slices.Contains(t.tracks, l) {
-			t.later = append(t.later, arrival{one.standing, one.due, l})
+		tr := p.tracks[one.category]
+		if tr != nil && !leftOut && slices.Contains(t.tracks, tr) {
+			t.later = append(t.later, arrival{one.standing, one.due, tr})
 		}
-		if l == nil && t.sharesCap(p.agendas.cfg.Settings(p.userID, one.category)) && one.category != "" &&
+		if tr == nil && t.sharesCap(p.agendas.cfg.Settings(p.userID, one.category)) && one.category != "" &&
 			!slices.Contains(slices.Concat(p.names, p.unread, p.missing), one.category) {
 			p.missing = append(p.missing, one.category)
 		}
@@ -173,16 +173,16 @@ func (p *planning) unseenOf(t *timetable) (n int) {
 const readBatch = 500
 
 // readPlaces reads on from the first of a track, whose place is not known.
-func (p *planning) readPlaces(ctx context.Context, l *track) (int, error) {
-	head := l.queue[0]
-	r, err := p.readOn(ctx, l.settings.Plan.ByChannel(), min(readBatch, head.count), head.skip, head.place,
-		strconv.FormatInt(head.until, 10), l.category)
+func (p *planning) readPlaces(ctx context.Context, tr *track) (int, error) {
+	head := tr.queue[0]
+	r, err := p.readOn(ctx, tr.settings.Plan.ByChannel(), min(readBatch, head.count), head.skip, head.place,
+		strconv.FormatInt(head.until, 10), tr.category)
 	if err != nil {
-		return 0, fmt.Errorf("read on in the backlog of category %s: %w", l.category, err)
+		return 0, fmt.Errorf("read on in the backlog of category %s: %w", tr.category, err)
 	}
 	read := readStandings(r)
-	l.queue = slices.Concat(withRest(read, head), l.queue[1:])
-	slices.SortStableFunc(l.queue, func(a, b standing) int { return cmp.Compare(a.place, b.place) })
+	tr.queue = slices.Concat(withRest(read, head), tr.queue[1:])
+	slices.SortStableFunc(tr.queue, func(a, b standing) int { return cmp.Compare(a.place, b.place) })
 	return len(read), r.fault
 }
 

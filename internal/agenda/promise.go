@@ -78,7 +78,7 @@ type laterStanding struct {
 // whenAll reports when notifications of a user go, all at once: each has those before it go first. What it says is
 // exact as long as nothing more urgent comes, the settings stay, and what goes is delivered. It does not know of others
 // that expire, or whose channel is paused: these count as going.
-func (s *Agendas) whenAll(ctx context.Context, userID string, requests []request) (throttle.Micros, []found, error) {
+func (a *Agendas) whenAll(ctx context.Context, userID string, requests []request) (throttle.Micros, []found, error) {
 	var names []string
 	for _, q := range requests {
 		if !slices.Contains(names, q.category) {
@@ -86,13 +86,13 @@ func (s *Agendas) whenAll(ctx context.Context, userID string, requests []request
 		}
 	}
 	for {
-		read, err := s.readUser(ctx, userID, names, requests)
+		read, err := a.readUser(ctx, userID, names, requests)
 		if err != nil {
 			return 0, nil, err
 		}
-		more, room := s.connected(userID, names, read.others), max(0, categoriesRead-len(names))
+		more, room := a.connected(userID, names, read.others), max(0, categoriesRead-len(names))
 		if len(more) == 0 || room == 0 {
-			p := s.planningOf(userID, read, requests)
+			p := a.planningOf(userID, read, requests)
 			p.unread = more
 			if more, err = p.plan(ctx); err != nil || len(more) == 0 || room == 0 {
 				return read.now, read.found, err
@@ -106,13 +106,13 @@ func (s *Agendas) whenAll(ctx context.Context, userID string, requests []request
 const categoriesRead = 64
 
 // connected are those of other categories that share a cap with some of the named, or with others that do.
-func (s *Agendas) connected(userID string, names []string, others map[string]int) []string {
+func (a *Agendas) connected(userID string, names []string, others map[string]int) []string {
 	var found []string
 	for i := 0; i < len(names)+len(found); i++ {
 		name := slices.Concat(names, found)[i]
-		plan := s.cfg.Settings(userID, name).Plan
+		plan := a.cfg.Settings(userID, name).Plan
 		for other := range others {
-			if !slices.Contains(found, other) && plan.SharesCap(s.cfg.Settings(userID, other).Plan) {
+			if !slices.Contains(found, other) && plan.SharesCap(a.cfg.Settings(userID, other).Plan) {
 				found = append(found, other)
 			}
 		}
@@ -122,7 +122,7 @@ func (s *Agendas) connected(userID string, names []string, others map[string]int
 }
 
 // readUser runs the promise script.
-func (s *Agendas) readUser(ctx context.Context, userID string, names []string, requests []request,
+func (a *Agendas) readUser(ctx context.Context, userID string, names []string, requests []request,
 ) (*userReading, error) {
 	read := &userReading{
 		names: names, categories: make([]categoryReading, len(names)), found: make([]found, len(requests)),
@@ -130,7 +130,7 @@ func (s *Agendas) readUser(ctx context.Context, userID string, names []string, r
 	}
 	args, shared := []any{userID, "", strconv.Itoa(len(names))}, false
 	for i, name := range names {
-		read.categories[i].settings = s.cfg.Settings(userID, name)
+		read.categories[i].settings = a.cfg.Settings(userID, name)
 		plan := read.categories[i].settings.Plan
 		args, shared = plan.Args(append(args, name)), shared || plan.SharesCap(plan)
 	}
@@ -139,7 +139,7 @@ func (s *Agendas) readUser(ctx context.Context, userID string, names []string, r
 		args = append(args, q.id, q.category, strconv.FormatInt(q.place, 10), q.collapse,
 			strconv.FormatInt(int64(q.due), 10))
 	}
-	reply, err := s.run(ctx, s.promise, s.PartitionOf(userID), args)
+	reply, err := a.run(ctx, a.promise, a.PartitionOf(userID), args)
 	if err != nil {
 		return nil, err
 	}

@@ -19,7 +19,7 @@ const readers = 16
 // that waits now, in the order of the requests, or in the places of those that they would replace. One that was
 // accepted, but is not in its backlog yet, stands where it will. Of one that is paused nobody can tell. It writes
 // nothing.
-func (s *Agendas) Promises(ctx context.Context, requests []notification.PromiseRequest,
+func (a *Agendas) Promises(ctx context.Context, requests []notification.PromiseRequest,
 	paused func(*notification.Notification) bool,
 ) ([]notification.Promise, error) {
 	promises := make([]notification.Promise, len(requests))
@@ -30,7 +30,7 @@ func (s *Agendas) Promises(ctx context.Context, requests []notification.PromiseR
 	asking, ctx := errgroup.WithContext(ctx)
 	asking.SetLimit(readers)
 	for userID, indexes := range users {
-		asking.Go(func() error { return s.promisesOf(ctx, userID, requests, indexes, promises) })
+		asking.Go(func() error { return a.promisesOf(ctx, userID, requests, indexes, promises) })
 	}
 	if err := asking.Wait(); err != nil {
 		return nil, fmt.Errorf("tell when notifications go: %w", lost(err))
@@ -44,7 +44,7 @@ func (s *Agendas) Promises(ctx context.Context, requests []notification.PromiseR
 }
 
 // promisesOf makes the promises of one user's notifications.
-func (s *Agendas) promisesOf(ctx context.Context, userID string, requests []notification.PromiseRequest, indexes []int,
+func (a *Agendas) promisesOf(ctx context.Context, userID string, requests []notification.PromiseRequest, indexes []int,
 	promises []notification.Promise,
 ) error {
 	asks, first := make([]request, 0, len(indexes)), map[string]int{}
@@ -54,22 +54,22 @@ func (s *Agendas) promisesOf(ctx context.Context, userID string, requests []noti
 			continue
 		}
 		first[q.ID] = len(asks)
-		asks = append(asks, s.ask(q, i-len(indexes)))
+		asks = append(asks, a.ask(q, i-len(indexes)))
 	}
-	now, all, err := s.whenAll(ctx, userID, asks)
+	now, all, err := a.whenAll(ctx, userID, asks)
 	if err != nil {
 		return err
 	}
 	for _, index := range indexes {
 		q := requests[index]
-		promises[index] = s.promiseOf(q, &all[first[q.ID]], now)
+		promises[index] = a.promiseOf(q, &all[first[q.ID]], now)
 	}
 	return nil
 }
 
 // ask makes what the script and the timetable are asked. One that is not accepted stands behind all others of its
 // priority, by as much as end says, unless it would replace one.
-func (s *Agendas) ask(q notification.PromiseRequest, end int) request {
+func (a *Agendas) ask(q notification.PromiseRequest, end int) request {
 	ask := request{
 		id: q.ID, category: q.Category, due: throttle.MicrosOf(q.SendAt), place: int64(q.Priority)*band + int64(end),
 		channel: string(q.Channel), collapse: q.CollapseKey,
@@ -80,7 +80,7 @@ func (s *Agendas) ask(q notification.PromiseRequest, end int) request {
 	if q.Accepted {
 		ask.place = int64(q.Priority-1)*band + q.CreatedAt.UnixMicro() - arrivalEpoch
 	} else {
-		ask.refuses = s.limitsOf(q).tooLate
+		ask.refuses = a.limitsOf(q).tooLate
 	}
 	return ask
 }
@@ -92,8 +92,8 @@ type limitsOn struct {
 	maxDefer  time.Duration // 0 for none
 }
 
-func (s *Agendas) limitsOf(q notification.PromiseRequest) limitsOn {
-	settings := s.cfg.Settings(q.UserID, q.Category)
+func (a *Agendas) limitsOf(q notification.PromiseRequest) limitsOn {
+	settings := a.cfg.Settings(q.UserID, q.Category)
 	limits := limitsOn{maxWait: q.MaxWait, expiresAt: q.ExpiresAt, maxDefer: settings.MaxDefer}
 	if q.Priority.AtLeast(settings.BypassFrom) {
 		limits.maxDefer = 0
@@ -125,8 +125,8 @@ func pausedPromise(q notification.PromiseRequest) notification.Promise {
 }
 
 // promiseOf puts what was found of a notification into a promise.
-func (s *Agendas) promiseOf(q notification.PromiseRequest, f *found, now throttle.Micros) notification.Promise {
-	settings := s.cfg.Settings(q.UserID, q.Category)
+func (a *Agendas) promiseOf(q notification.PromiseRequest, f *found, now throttle.Micros) notification.Promise {
+	settings := a.cfg.Settings(q.UserID, q.Category)
 	switch {
 	case f.gone() && f.admitted > 0 && (f.state == "s" || f.state == "D" || f.state == "F"):
 		return notification.Promise{Decision: notification.DecisionNow, DeliverAt: f.admitted.Time()}

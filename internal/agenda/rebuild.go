@@ -35,14 +35,14 @@ const layout = "agendas"
 
 // Identity names the server that the partitions are on. Another server, or the same one after a restart, has another
 // identity: it may have older state.
-func (s *Agendas) Identity(ctx context.Context) (string, error) {
-	if _, cluster := s.cfg.Direct.(*redis.ClusterClient); cluster {
+func (a *Agendas) Identity(ctx context.Context) (string, error) {
+	if _, cluster := a.cfg.Direct.(*redis.ClusterClient); cluster {
 		// The partitions are on several servers. So a partition's epoch tells only whether it has its state.
 		return layout + " cluster", nil
 	}
-	info, err := s.client.Info(ctx, "server", "replication").Result()
+	info, err := a.client.Info(ctx, "server", "replication").Result()
 	if err != nil {
-		info, err = s.client.Info(ctx).Result() // the embedded engine takes no section
+		info, err = a.client.Info(ctx).Result() // the embedded engine takes no section
 	}
 	if err != nil {
 		return "", fmt.Errorf("ask Redis who it is: %w", err)
@@ -118,11 +118,11 @@ return whole and 1 or 0`)
 // of these returns [ErrLost] when another rebuild of a partition has begun meanwhile, or its server has other data than
 // when it was stopped: what was restored may be missing there. After an error, those that were stopped count as lost.
 // Stop returns those that had not lost their state on the server with this identity.
-func (s *Agendas) Stop(ctx context.Context, partitions []int, token, identity string) (whole []int, err error) {
+func (a *Agendas) Stop(ctx context.Context, partitions []int, token, identity string) (whole []int, err error) {
 	for _, partition := range partitions {
-		prefix := s.partitions[partition]
+		prefix := a.partitions[partition]
 		keys := []string{prefix + "rebuild", prefix + "epoch", prefix + "counted", prefix + "built"}
-		had, err := stop.Run(ctx, s.client, keys, token, identity).Int()
+		had, err := stop.Run(ctx, a.client, keys, token, identity).Int()
 		if err != nil {
 			return nil, fmt.Errorf("stop partition %d: %w", partition, err)
 		}
@@ -139,17 +139,17 @@ type Kept struct{ Ends, Windows bool }
 
 // Empty removes the state and the wake-ups of partitions that are stopped, but for what each keeps. It returns
 // [ErrLost] when another rebuild of them has begun meanwhile.
-func (s *Agendas) Empty(ctx context.Context, partitions map[int]Kept, token string) error {
-	cluster, ok := s.cfg.Direct.(*redis.ClusterClient)
+func (a *Agendas) Empty(ctx context.Context, partitions map[int]Kept, token string) error {
+	cluster, ok := a.cfg.Direct.(*redis.ClusterClient)
 	if !ok {
-		return s.wipe(ctx, s.cfg.Direct, partitions, token)
+		return a.wipe(ctx, a.cfg.Direct, partitions, token)
 	}
-	masters, err := s.mastersOf(ctx, cluster, slices.Collect(maps.Keys(partitions)))
+	masters, err := a.mastersOf(ctx, cluster, slices.Collect(maps.Keys(partitions)))
 	if err != nil {
 		return err
 	}
 	for _, master := range masters {
-		if err := s.wipe(ctx, master, partitions, token); err != nil {
+		if err := a.wipe(ctx, master, partitions, token); err != nil {
 			return err
 		}
 	}
@@ -157,12 +157,12 @@ func (s *Agendas) Empty(ctx context.Context, partitions map[int]Kept, token stri
 }
 
 // mastersOf lists the servers that partitions are on. So it does not matter when another server is away.
-func (s *Agendas) mastersOf(
+func (a *Agendas) mastersOf(
 	ctx context.Context, cluster *redis.ClusterClient, partitions []int,
 ) ([]*redis.Client, error) {
 	var masters []*redis.Client
 	for _, partition := range partitions {
-		master, err := cluster.MasterForKey(ctx, s.partitions[partition])
+		master, err := cluster.MasterForKey(ctx, a.partitions[partition])
 		if err != nil {
 			return nil, fmt.Errorf("find the server of partition %d: %w", partition, err)
 		}
@@ -178,7 +178,7 @@ const wipeBatch = 1000
 
 // wipe removes what a server holds of the partitions: their state, and also their wake-ups, because a rebuild sets a
 // new one for each user for whom something waits, and old ones would be in its way.
-func (s *Agendas) wipe(ctx context.Context, node redis.UniversalClient, partitions map[int]Kept, token string,
+func (a *Agendas) wipe(ctx context.Context, node redis.UniversalClient, partitions map[int]Kept, token string,
 ) error {
 	for _, pattern := range []string{"pacer:{push-*", "asynq:{push-*"} {
 		for cursor := uint64(0); ; {
@@ -186,7 +186,7 @@ func (s *Agendas) wipe(ctx context.Context, node redis.UniversalClient, partitio
 			if err != nil {
 				return fmt.Errorf("list what is left of the partitions: %w", err)
 			}
-			if err := s.remove(ctx, token, s.staleOf(keys, partitions)); err != nil {
+			if err := a.remove(ctx, token, a.staleOf(keys, partitions)); err != nil {
 				return fmt.Errorf("remove what is left of the partitions: %w", err)
 			}
 			if cursor = next; cursor == 0 {
@@ -217,10 +217,10 @@ return removed`)
 
 // remove removes keys, by partition. A process that has stood still while another has built a partition removes nothing
 // of what that one has built.
-func (s *Agendas) remove(ctx context.Context, token string, keys map[int][]string) error {
+func (a *Agendas) remove(ctx context.Context, token string, keys map[int][]string) error {
 	for partition, of := range keys {
-		guarded := append([]string{s.partitions[partition] + "rebuild"}, of...)
-		if err := removeKeys.Run(ctx, s.client, guarded, token).Err(); err != nil {
+		guarded := append([]string{a.partitions[partition] + "rebuild"}, of...)
+		if err := removeKeys.Run(ctx, a.client, guarded, token).Err(); err != nil {
 			return fmt.Errorf("partition %d: %w", partition, lost(err))
 		}
 	}
@@ -235,11 +235,11 @@ var queueParts = []string{"pending", "active", "lease", "scheduled", "retry"}
 var buildParts = []string{"rebuild", "counted", "built", "mark"}
 
 // staleOf returns those of the keys that are state of the partitions which a rebuild replaces, by partition.
-func (s *Agendas) staleOf(keys []string, partitions map[int]Kept) map[int][]string {
+func (a *Agendas) staleOf(keys []string, partitions map[int]Kept) map[int][]string {
 	stale := map[int][]string{}
 	for _, key := range keys {
 		for partition, kept := range partitions {
-			if s.stale(key, partition, kept) {
+			if a.stale(key, partition, kept) {
 				stale[partition] = append(stale[partition], key)
 				break
 			}
@@ -250,8 +250,8 @@ func (s *Agendas) staleOf(keys []string, partitions map[int]Kept) map[int][]stri
 
 // stale reports whether a key is state of a partition that a rebuild replaces. The epoch of the counts stays until
 // these are gone.
-func (s *Agendas) stale(key string, partition int, kept Kept) bool {
-	if name, ours := strings.CutPrefix(key, s.partitions[partition]); ours {
+func (a *Agendas) stale(key string, partition int, kept Kept) bool {
+	if name, ours := strings.CutPrefix(key, a.partitions[partition]); ours {
 		return !slices.Contains(buildParts, name) && !(kept.Ends && name == "z") &&
 			!(kept.Windows && throttle.IsWindow(name))
 	}
@@ -261,8 +261,8 @@ func (s *Agendas) stale(key string, partition int, kept Kept) bool {
 
 // RestoreEntries puts back notifications of one partition that wait or are in flight, in the order in which they
 // arrived.
-func (s *Agendas) RestoreEntries(ctx context.Context, token string, partition int, entries []Entry) ([]Placed, error) {
-	return s.acceptUnder(ctx, token, partition, entries)
+func (a *Agendas) RestoreEntries(ctx context.Context, token string, partition int, entries []Entry) ([]Placed, error) {
+	return a.acceptUnder(ctx, token, partition, entries)
 }
 
 // Admission is one that counts in the windows of a backlog.
@@ -290,8 +290,8 @@ type WindowPart struct {
 // RestoreWindow counts a part of a backlog's admissions once more. The parts must come in order, one after the other:
 // where a window of a counter begins depends on everything before it. To restore the latest part again changes nothing.
 // The deliveries in flight must have been restored before.
-func (s *Agendas) RestoreWindow(ctx context.Context, token string, b dispatch.Backlog, part WindowPart) error {
-	plan := s.cfg.Settings(b.UserID, b.Category).Plan.WithoutCaps(part.Cleared)
+func (a *Agendas) RestoreWindow(ctx context.Context, token string, b dispatch.Backlog, part WindowPart) error {
+	plan := a.cfg.Settings(b.UserID, b.Category).Plan.WithoutCaps(part.Cleared)
 	args := make([]any, 0, 22+len(part.Admitted))
 	args = append(args, token, b.Category, b.UserID, strconv.Itoa(len(part.Admitted)), strconv.Itoa(part.Before),
 		flag(part.More))
@@ -306,7 +306,7 @@ func (s *Agendas) RestoreWindow(ctx context.Context, token string, b dispatch.Ba
 		args = append(args, text)
 	}
 	args = plan.Args(args)
-	if err := s.restore.Run(ctx, s.client, s.keys(b.Partition), args...).Err(); err != nil {
+	if err := a.restore.Run(ctx, a.client, a.keys(b.Partition), args...).Err(); err != nil {
 		return fmt.Errorf("restore the window of category %s in partition %d: %w", b.Category, b.Partition, lost(err))
 	}
 	return nil
@@ -326,10 +326,10 @@ redis.call('SET', KEYS[2], ARGV[2])
 return 1`)
 
 // RestorePause pauses the queue of a partition before the partition goes on.
-func (s *Agendas) RestorePause(ctx context.Context, token string, partition int) error {
+func (a *Agendas) RestorePause(ctx context.Context, token string, partition int) error {
 	key, by := queue.Paused(partition)
-	keys := []string{s.partitions[partition] + "rebuild", key}
-	if err := restorePause.Run(ctx, s.client, keys, token, by).Err(); err != nil {
+	keys := []string{a.partitions[partition] + "rebuild", key}
+	if err := restorePause.Run(ctx, a.client, keys, token, by).Err(); err != nil {
 		return fmt.Errorf("pause partition %d: %w", partition, lost(err))
 	}
 	return nil
@@ -343,10 +343,10 @@ redis.call('MSET', KEYS[2], ARGV[2], KEYS[3], here(), KEYS[5], ARGV[3])
 return 1`)
 
 // EndRebuild lets the partition go on. It returns [ErrLost] when the state was lost again meanwhile.
-func (s *Agendas) EndRebuild(ctx context.Context, token string, partition int, built Built) error {
-	prefix := s.partitions[partition]
+func (a *Agendas) EndRebuild(ctx context.Context, token string, partition int, built Built) error {
+	prefix := a.partitions[partition]
 	keys := []string{prefix + "rebuild", prefix + "epoch", prefix + "built", prefix + "counted", prefix + "mark"}
-	done, err := finishRebuild.Run(ctx, s.client, keys, token, string(built.Epoch), built.Mark).Int()
+	done, err := finishRebuild.Run(ctx, a.client, keys, token, string(built.Epoch), built.Mark).Int()
 	if err != nil {
 		return fmt.Errorf("end the rebuild of partition %d: %w", partition, err)
 	}
@@ -357,8 +357,8 @@ func (s *Agendas) EndRebuild(ctx context.Context, token string, partition int, b
 }
 
 // Now returns the time on Redis's clock.
-func (s *Agendas) Now(ctx context.Context) (time.Time, error) {
-	now, err := s.client.Time(ctx).Result()
+func (a *Agendas) Now(ctx context.Context) (time.Time, error) {
+	now, err := a.client.Time(ctx).Result()
 	if err != nil {
 		return time.Time{}, fmt.Errorf("ask Redis for the time: %w", err)
 	}

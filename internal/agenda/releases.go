@@ -72,8 +72,8 @@ func (f *forecast) addUser(ctx context.Context, u *sampledUser) {
 }
 
 // release plans when everything goes that is held of a user. It reports whether that is exact.
-func (s *Agendas) release(ctx context.Context, u *sampledUser, names []string, r *releases) bool {
-	read, err := s.readUser(ctx, u.id, names, nil)
+func (a *Agendas) release(ctx context.Context, u *sampledUser, names []string, r *releases) bool {
+	read, err := a.readUser(ctx, u.id, names, nil)
 	if err != nil {
 		return false
 	}
@@ -87,7 +87,7 @@ func (s *Agendas) release(ctx context.Context, u *sampledUser, names []string, r
 			one.count, one.asked = 0, &u.later[at].asked
 		}
 	}
-	p := s.planningOf(u.id, read, nil)
+	p := a.planningOf(u.id, read, nil)
 	for _, t := range p.tables {
 		t.releases = r
 		p.arrive(t)

@@ -19,8 +19,8 @@ type Sampled struct {
 }
 
 // SampleUsers picks up to n users of a partition for whom something waits, at random.
-func (s *Agendas) SampleUsers(ctx context.Context, partition, n int) ([]string, error) {
-	users, err := s.client.ZRandMember(ctx, s.partitions[partition]+"wakeups", n).Result()
+func (a *Agendas) SampleUsers(ctx context.Context, partition, n int) ([]string, error) {
+	users, err := a.client.ZRandMember(ctx, a.partitions[partition]+"wakeups", n).Result()
 	if err != nil {
 		return nil, fmt.Errorf("pick users of partition %d: %w", partition, err)
 	}
@@ -28,10 +28,10 @@ func (s *Agendas) SampleUsers(ctx context.Context, partition, n int) ([]string, 
 }
 
 // Backlogs reads some of each backlog of a user.
-func (s *Agendas) Backlogs(ctx context.Context, userID string) ([]Sampled, error) {
-	partition := s.PartitionOf(userID)
-	prefix := s.partitions[partition]
-	categories, err := s.client.HKeys(ctx, prefix+"a:"+userID).Result()
+func (a *Agendas) Backlogs(ctx context.Context, userID string) ([]Sampled, error) {
+	partition := a.PartitionOf(userID)
+	prefix := a.partitions[partition]
+	categories, err := a.client.HKeys(ctx, prefix+"a:"+userID).Result()
 	if err != nil {
 		return nil, fmt.Errorf("read the agenda of a user: %w", err)
 	}
@@ -41,12 +41,12 @@ func (s *Agendas) Backlogs(ctx context.Context, userID string) ([]Sampled, error
 			continue
 		}
 		key := prefix + "w:" + category + ":" + userID
-		size, err := s.client.ZCard(ctx, key).Result()
+		size, err := a.client.ZCard(ctx, key).Result()
 		if err != nil {
 			return nil, fmt.Errorf("count a backlog: %w", err)
 		}
 		one := Sampled{UserID: userID, Category: category, Partition: partition, Size: int(size)}
-		if one.IDs, err = s.membersAt(ctx, key, places(size)); err != nil {
+		if one.IDs, err = a.membersAt(ctx, key, places(size)); err != nil {
 			return nil, err
 		}
 		if len(one.IDs) > 0 {
@@ -70,8 +70,8 @@ func places(size int64) []int64 {
 }
 
 // membersAt reads the members of a sorted set at some places.
-func (s *Agendas) membersAt(ctx context.Context, key string, places []int64) ([]string, error) {
-	pipe := s.client.Pipeline()
+func (a *Agendas) membersAt(ctx context.Context, key string, places []int64) ([]string, error) {
+	pipe := a.client.Pipeline()
 	replies := make([]*redis.StringSliceCmd, len(places))
 	for i, at := range places {
 		replies[i] = pipe.ZRange(ctx, key, at, at)

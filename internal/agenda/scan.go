@@ -41,14 +41,14 @@ const (
 
 // EachKnown calls do for every notification that the partitions know, slowly. One that changes meanwhile may come
 // twice, or not at all. It scans every key of the servers.
-func (s *Agendas) EachKnown(ctx context.Context, do func(Known) error) error {
-	partitions, pattern := s.known("")
-	return s.eachServer(ctx, partitions, func(node redis.UniversalClient) error {
-		return s.eachKnown(ctx, node, pattern, do)
+func (a *Agendas) EachKnown(ctx context.Context, do func(Known) error) error {
+	partitions, pattern := a.known("")
+	return a.eachServer(ctx, partitions, func(node redis.UniversalClient) error {
+		return a.eachKnown(ctx, node, pattern, do)
 	})
 }
 
-func (s *Agendas) eachKnown(ctx context.Context, node redis.UniversalClient, pattern string, do func(Known) error,
+func (a *Agendas) eachKnown(ctx context.Context, node redis.UniversalClient, pattern string, do func(Known) error,
 ) error {
 	for cursor := uint64(0); ; {
 		keys, next, err := node.Scan(ctx, cursor, pattern, knownBatch).Result()

@@ -15,33 +15,33 @@ var letters = map[dispatch.Disposition]string{
 }
 
 // Settle writes the disposition of a grant.
-func (s *Agendas) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome) (dispatch.Settlement, error) {
+func (a *Agendas) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome) (dispatch.Settlement, error) {
 	if (o.Disposition == dispatch.Delivered || o.Disposition == dispatch.Failed) && !o.Refund {
-		ended, err := s.ends[g.Partition].Do(ctx, endRequest{g, o})
+		ended, err := a.ends[g.Partition].Do(ctx, endRequest{g, o})
 		if err != nil || !ended.leaseEnded {
 			return ended.Settlement, lost(err)
 		}
 	}
 	args := make([]any, 0, 32)
 	args = append(args, g.Category, g.UserID, g.Notification.ID, strconv.Itoa(g.Generation), letters[o.Disposition],
-		o.Reason, micros(o.RetryAfter), flag(o.Refund), countOf(o), s.retention,
-		strconv.FormatInt(g.Epoch, 10), s.replyOf(o))
+		o.Reason, micros(o.RetryAfter), flag(o.Refund), countOf(o), a.retention,
+		strconv.FormatInt(g.Epoch, 10), a.replyOf(o))
 	if o.Refund {
-		args = s.cfg.Settings(g.UserID, g.Category).Plan.Args(args)
+		args = a.cfg.Settings(g.UserID, g.Category).Plan.Args(args)
 	}
-	reply, err := s.run(ctx, s.settle, g.Partition, args)
+	reply, err := a.run(ctx, a.settle, g.Partition, args)
 	if err != nil {
 		return dispatch.Settlement{}, lost(err)
 	}
 	r := reader{fields: reply}
 	stale := r.number(0) == 1
-	s.reportDeferrals(r.list(1))
+	a.reportDeferrals(r.list(1))
 	return dispatch.Settlement{Stale: stale}, r.fault
 }
 
 // replyOf is the provider's reply, to be kept here. Where another store keeps the notifications, it has the reply.
-func (s *Agendas) replyOf(o dispatch.Outcome) string {
-	if s.cfg.Guarded {
+func (a *Agendas) replyOf(o dispatch.Outcome) string {
+	if a.cfg.Guarded {
 		return ""
 	}
 	return o.Reply
@@ -64,23 +64,23 @@ type endResult struct {
 }
 
 // Extend extends the lease of a grant whose disposition can't be written yet.
-func (s *Agendas) Extend(ctx context.Context, g *dispatch.Grant) error {
-	args := []any{g.Notification.ID, strconv.Itoa(g.Generation), s.lease}
-	if err := s.extend.Run(ctx, s.client, s.keys(g.Partition), args...).Err(); err != nil {
+func (a *Agendas) Extend(ctx context.Context, g *dispatch.Grant) error {
+	args := []any{g.Notification.ID, strconv.Itoa(g.Generation), a.lease}
+	if err := a.extend.Run(ctx, a.client, a.keys(g.Partition), args...).Err(); err != nil {
 		return fmt.Errorf("extend the lease of notification %s: %w", g.Notification.ID, lost(err))
 	}
 	return nil
 }
 
 // endAll ends deliveries of a partition in one script.
-func (s *Agendas) endAll(ctx context.Context, partition int, deliveries []endRequest) ([]endResult, error) {
+func (a *Agendas) endAll(ctx context.Context, partition int, deliveries []endRequest) ([]endResult, error) {
 	args := make([]any, 0, 1+5*len(deliveries))
-	args = append(args, s.retention)
+	args = append(args, a.retention)
 	for _, d := range deliveries {
 		args = append(args, d.Notification.ID, strconv.Itoa(d.Generation), letters[d.Disposition], d.Reason,
-			s.replyOf(d.Outcome))
+			a.replyOf(d.Outcome))
 	}
-	written, err := s.end.Run(ctx, s.client, s.keys(partition), args...).Int64Slice()
+	written, err := a.end.Run(ctx, a.client, a.keys(partition), args...).Int64Slice()
 	if err != nil {
 		return nil, err
 	}

@@ -14,10 +14,10 @@ import (
 // Sweep repairs a partition: it takes back notifications whose lease has ended, ends those that expired, and replaces
 // wake-ups that did not come. Any number of processes may sweep at once. Each sweep shows the others that this process
 // is alive.
-func (s *Agendas) Sweep(ctx context.Context, partition int) (dispatch.Repairs, error) {
-	reply, err := s.run(ctx, s.sweep, partition, []any{
-		s.cfg.Process, s.retention, micros(s.cfg.Grace), micros(s.cfg.Presence),
-		strconv.Itoa(s.cfg.MaxCrashes), strconv.Itoa(scriptLimit), micros(s.cfg.Truce), s.lease,
+func (a *Agendas) Sweep(ctx context.Context, partition int) (dispatch.Repairs, error) {
+	reply, err := a.run(ctx, a.sweep, partition, []any{
+		a.cfg.Process, a.retention, micros(a.cfg.Grace), micros(a.cfg.Presence),
+		strconv.Itoa(a.cfg.MaxCrashes), strconv.Itoa(scriptLimit), micros(a.cfg.Truce), a.lease,
 	})
 	if err != nil {
 		return dispatch.Repairs{}, fmt.Errorf("sweep partition %d: %w", partition, lost(err))
@@ -34,7 +34,7 @@ func (s *Agendas) Sweep(ctx context.Context, partition int) (dispatch.Repairs, e
 		}
 		swept.Accepted = append(swept.Accepted, dispatch.Accepted{Category: elsewhere.text(i), Count: n})
 	}
-	s.reportDeferrals(r.list(5))
+	a.reportDeferrals(r.list(5))
 	swept.ClockSetBack = time.Duration(r.number(6)) * time.Microsecond
 	return swept, r.fault
 }
@@ -45,17 +45,17 @@ const dueAtOnce = 32
 // Due lists the partitions in which a sweep would find something. Where anything waits or is in flight, it shows
 // others that this process is alive, as a sweep does. On Redis Cluster, where partitions may be on several servers, a
 // partition that can't be looked at is in the list: the sweep says why.
-func (s *Agendas) Due(ctx context.Context) ([]int, error) {
-	all := make([]int, s.cfg.Partitions)
+func (a *Agendas) Due(ctx context.Context) ([]int, error) {
+	all := make([]int, a.cfg.Partitions)
 	for partition := range all {
 		all[partition] = partition
 	}
-	if !s.oneServer {
-		return s.dueApart(ctx, all), nil
+	if !a.oneServer {
+		return a.dueApart(ctx, all), nil
 	}
 	var due []int
 	for some := range slices.Chunk(all, dueAtOnce) {
-		found, err := s.dueOf(ctx, some...)
+		found, err := a.dueOf(ctx, some...)
 		if err != nil {
 			return nil, fmt.Errorf("look for partitions to sweep: %w", err)
 		}
@@ -70,17 +70,17 @@ const duePatience = 5 * time.Second
 
 // dueApart looks at each partition by itself, at all of them at once. One that does not respond counts as due, and is
 // not looked at again before it has.
-func (s *Agendas) dueApart(ctx context.Context, all []int) []int {
+func (a *Agendas) dueApart(ctx context.Context, all []int) []int {
 	due, idle, asked := make([]bool, len(all)), make(chan int, len(all)), 0
 	for _, partition := range all {
 		due[partition] = true
-		if !s.looking[partition].CompareAndSwap(false, true) {
+		if !a.looking[partition].CompareAndSwap(false, true) {
 			continue
 		}
 		asked++
 		go func() {
-			defer s.looking[partition].Store(false)
-			found, err := s.dueOf(ctx, partition)
+			defer a.looking[partition].Store(false)
+			found, err := a.dueOf(ctx, partition)
 			if err != nil || len(found) > 0 {
 				partition = -1
 			}
@@ -104,12 +104,12 @@ waiting:
 }
 
 // dueOf looks at partitions in one script.
-func (s *Agendas) dueOf(ctx context.Context, partitions ...int) ([]int, error) {
+func (a *Agendas) dueOf(ctx context.Context, partitions ...int) ([]int, error) {
 	keys := make([]string, 0, 2*len(partitions))
 	for _, partition := range partitions {
-		keys = append(keys, s.keys(partition)...)
+		keys = append(keys, a.keys(partition)...)
 	}
-	places, err := s.due.Run(ctx, s.client, keys, s.cfg.Process, micros(s.cfg.Grace), micros(s.cfg.Truce)).Int64Slice()
+	places, err := a.due.Run(ctx, a.client, keys, a.cfg.Process, micros(a.cfg.Grace), micros(a.cfg.Truce)).Int64Slice()
 	if err != nil {
 		return nil, err
 	}
@@ -125,34 +125,34 @@ func (s *Agendas) dueOf(ctx context.Context, partitions ...int) ([]int, error) {
 
 // Clear forgets the windows of a user's category, of the user's cap and of the named caps that count the category. What
 // waits may then go at once.
-func (s *Agendas) Clear(ctx context.Context, b dispatch.Backlog) error {
+func (a *Agendas) Clear(ctx context.Context, b dispatch.Backlog) error {
 	forget := []string{b.Category}
-	for _, rules := range s.cfg.Settings(b.UserID, b.Category).Plan.NamedCaps() {
+	for _, rules := range a.cfg.Settings(b.UserID, b.Category).Plan.NamedCaps() {
 		forget = append(forget, rules[0].Cap)
 	}
-	_, err := s.wakeAll(ctx, b.Partition, strings.Join(forget, " "), false, b.UserID)
+	_, err := a.wakeAll(ctx, b.Partition, strings.Join(forget, " "), false, b.UserID)
 	return err
 }
 
 // Wake has the agendas of some users of one partition served again at once, because their limits may have changed.
-func (s *Agendas) Wake(ctx context.Context, partition int, userIDs ...string) error {
-	_, err := s.wakeAll(ctx, partition, "", false, userIDs...)
+func (a *Agendas) Wake(ctx context.Context, partition int, userIDs ...string) error {
+	_, err := a.wakeAll(ctx, partition, "", false, userIDs...)
 	return err
 }
 
 // WakePersonal is Wake for users whose preferences have changed. It returns for how many of them something waits.
-func (s *Agendas) WakePersonal(ctx context.Context, partition int, userIDs ...string) (waiting int, err error) {
-	return s.wakeAll(ctx, partition, "", true, userIDs...)
+func (a *Agendas) WakePersonal(ctx context.Context, partition int, userIDs ...string) (waiting int, err error) {
+	return a.wakeAll(ctx, partition, "", true, userIDs...)
 }
 
-func (s *Agendas) wakeAll(ctx context.Context, partition int, forget string, personal bool, userIDs ...string,
+func (a *Agendas) wakeAll(ctx context.Context, partition int, forget string, personal bool, userIDs ...string,
 ) (waiting int, err error) {
 	args := make([]any, 0, 2+len(userIDs))
 	args = append(args, forget, flag(personal))
 	for _, user := range userIDs {
 		args = append(args, user)
 	}
-	waiting, err = s.wake.Run(ctx, s.client, s.keys(partition), args...).Int()
+	waiting, err = a.wake.Run(ctx, a.client, a.keys(partition), args...).Int()
 	if err != nil {
 		return 0, fmt.Errorf("wake %d users of partition %d: %w", len(userIDs), partition, lost(err))
 	}
@@ -162,12 +162,12 @@ func (s *Agendas) wakeAll(ctx context.Context, partition int, forget string, per
 // Hurry has notifications of some users of one partition tried again at once that wait because their
 // channel's credentials were refused. Where another store keeps the notifications, allow tells it first which these
 // are; it may be nil. A script looks at a bounded number of notifications.
-func (s *Agendas) Hurry(ctx context.Context, partition int, allow func(context.Context, []string) error,
+func (a *Agendas) Hurry(ctx context.Context, partition int, allow func(context.Context, []string) error,
 	userIDs ...string,
 ) error {
 	for at := 0; len(userIDs) > 0; {
 		if allow != nil {
-			_, _, ids, err := s.hurryOnce(ctx, partition, at, false, userIDs)
+			_, _, ids, err := a.hurryOnce(ctx, partition, at, false, userIDs)
 			if err == nil && len(ids) > 0 {
 				err = allow(ctx, ids)
 			}
@@ -175,7 +175,7 @@ func (s *Agendas) Hurry(ctx context.Context, partition int, allow func(context.C
 				return err
 			}
 		}
-		done, next, _, err := s.hurryOnce(ctx, partition, at, true, userIDs)
+		done, next, _, err := a.hurryOnce(ctx, partition, at, true, userIDs)
 		if err != nil {
 			return err
 		}
@@ -184,14 +184,14 @@ func (s *Agendas) Hurry(ctx context.Context, partition int, allow func(context.C
 	return nil
 }
 
-func (s *Agendas) hurryOnce(ctx context.Context, partition, at int, move bool, userIDs []string) (
+func (a *Agendas) hurryOnce(ctx context.Context, partition, at int, move bool, userIDs []string) (
 	done, next int, ids []string, err error,
 ) {
 	args := []any{strconv.Itoa(scriptLimit), strconv.Itoa(at), flag(move)}
 	for _, user := range userIDs {
 		args = append(args, user)
 	}
-	reply, err := s.run(ctx, s.hurry, partition, args)
+	reply, err := a.run(ctx, a.hurry, partition, args)
 	if err != nil {
 		return 0, 0, nil, fmt.Errorf("hurry %d users of partition %d: %w", len(userIDs), partition, lost(err))
 	}

@@ -17,50 +17,50 @@ const processedLife = 90 * 24 * time.Hour
 
 // Take makes one round of a worker; see [dispatch.Store]. Its grants have to be claimed from the store that keeps the
 // notifications.
-func (s *Agendas) Take(ctx context.Context, r dispatch.TakeRequest) (dispatch.TakeResult, error) {
+func (a *Agendas) Take(ctx context.Context, r dispatch.TakeRequest) (dispatch.TakeResult, error) {
 	day := time.Now().UTC()
 	args := make([]any, 0, 64+8*len(r.Wakeups))
-	args = append(args, r.ID, s.cfg.Process, s.lease, s.retention, strconv.Itoa(r.Capacity),
+	args = append(args, r.ID, a.cfg.Process, a.lease, a.retention, strconv.Itoa(r.Capacity),
 		strconv.Itoa(r.Pull), day.Format(time.DateOnly), strconv.FormatInt(day.Add(processedLife).Unix(), 10))
-	s.rounds[r.Partition].RLock()
-	defer s.rounds[r.Partition].RUnlock()
-	args = s.takeArgs(args, r)
-	fields, err := s.run(ctx, s.take, r.Partition, args)
+	a.rounds[r.Partition].RLock()
+	defer a.rounds[r.Partition].RUnlock()
+	args = a.takeArgs(args, r)
+	fields, err := a.run(ctx, a.take, r.Partition, args)
 	if err != nil {
 		return dispatch.TakeResult{}, fmt.Errorf("take from partition %d: %w", r.Partition, lost(err))
 	}
-	reply := takeReply{cursor: cursor{fields: fields}, agendas: s, partition: r.Partition}
+	reply := takeReply{cursor: cursor{fields: fields}, agendas: a, partition: r.Partition}
 	result := reply.read(r)
 	if reply.fault != nil {
 		return dispatch.TakeResult{}, fmt.Errorf("read what was taken from partition %d: %w", r.Partition, reply.fault)
 	}
-	return s.withoutOwnLimits(ctx, result), nil
+	return a.withoutOwnLimits(ctx, result), nil
 }
 
 // AwaitRounds returns when the rounds have ended that this process was making: every later one has the settings that
 // are in force now.
-func (s *Agendas) AwaitRounds() {
-	for partition := range s.rounds {
-		s.rounds[partition].Lock()
-		s.rounds[partition].Unlock() //nolint:staticcheck // it is empty on purpose
+func (a *Agendas) AwaitRounds() {
+	for partition := range a.rounds {
+		a.rounds[partition].Lock()
+		a.rounds[partition].Unlock() //nolint:staticcheck // it is empty on purpose
 	}
 }
 
 // withoutOwnLimits gives back what the script granted at once to users with limits of their own, which it did not know.
 // It wakes these users, and then their own limits are used. A wake-up that this process holds already is asked for
 // next.
-func (s *Agendas) withoutOwnLimits(ctx context.Context, result dispatch.TakeResult) dispatch.TakeResult {
+func (a *Agendas) withoutOwnLimits(ctx context.Context, result dispatch.TakeResult) dispatch.TakeResult {
 	result.Served = slices.DeleteFunc(result.Served, func(w dispatch.ServedWakeup) bool {
-		if !s.cfg.Personal(w.UserID) {
+		if !a.cfg.Personal(w.UserID) {
 			return false
 		}
 		// If this fails, the leases end, and the sweeper replaces the wake-up. The agenda is marked last: while it is
 		// empty, it would forget the mark.
 		ctx := context.WithoutCancel(ctx)
 		for _, g := range w.Grants {
-			_, _ = s.Settle(ctx, g, dispatch.Outcome{Disposition: dispatch.Returned, Refund: true})
+			_, _ = a.Settle(ctx, g, dispatch.Outcome{Disposition: dispatch.Returned, Refund: true})
 		}
-		_, _ = s.WakePersonal(ctx, s.PartitionOf(w.UserID), w.UserID)
+		_, _ = a.WakePersonal(ctx, a.PartitionOf(w.UserID), w.UserID)
 		if w.Held {
 			w.Wakeup.Categories = w.WakeupResult.Categories
 			result.Pulled = append(result.Pulled, w.Wakeup)
@@ -71,10 +71,10 @@ func (s *Agendas) withoutOwnLimits(ctx context.Context, result dispatch.TakeResu
 }
 
 // takeArgs appends the settings that a round needs, each once, and its wake-ups.
-func (s *Agendas) takeArgs(args []any, r dispatch.TakeRequest) []any {
+func (a *Agendas) takeArgs(args []any, r dispatch.TakeRequest) []any {
 	var distinct []Settings
 	number := func(userID, category string) string {
-		settings := s.cfg.Settings(userID, category)
+		settings := a.cfg.Settings(userID, category)
 		i := slices.IndexFunc(distinct, settings.same)
 		if i < 0 {
 			i, distinct = len(distinct), append(distinct, settings)
@@ -83,7 +83,7 @@ func (s *Agendas) takeArgs(args []any, r dispatch.TakeRequest) []any {
 	}
 	var common []string
 	if r.Pull > 0 {
-		common = s.cfg.Categories()
+		common = a.cfg.Categories()
 	}
 	args = append(args, strconv.Itoa(len(common)))
 	for _, category := range common {

@@ -36,7 +36,7 @@ type timetable struct {
 // standingsReader reads what waits, where a timetable has to know more of it. It returns how many it read.
 type standingsReader interface {
 	// readPlaces reads the places of the first of a track.
-	readPlaces(ctx context.Context, l *track) (int, error)
+	readPlaces(ctx context.Context, tr *track) (int, error)
 	// readLater reads more of what is later.
 	readLater(ctx context.Context, t *timetable) (int, error)
 }
@@ -137,13 +137,13 @@ func (t *timetable) sortLater() {
 
 // sharesCap reports whether some cap counts what goes by settings and what is in the timetable.
 func (t *timetable) sharesCap(settings Settings) bool {
-	return slices.ContainsFunc(t.tracks, func(l *track) bool { return l.settings.Plan.SharesCap(settings.Plan) })
+	return slices.ContainsFunc(t.tracks, func(tr *track) bool { return tr.settings.Plan.SharesCap(settings.Plan) })
 }
 
 // asked counts what is asked for and has yet to go.
 func (t *timetable) asked() (n int) {
-	for _, l := range t.tracks {
-		for _, s := range l.queue {
+	for _, tr := range t.tracks {
+		for _, s := range tr.queue {
 			if s.asked != nil {
 				n++
 			}
@@ -169,34 +169,34 @@ func (t *timetable) bound() {
 		}
 	}
 	waiting := 0
-	for _, l := range t.tracks {
-		waiting += l.waiting()
+	for _, tr := range t.tracks {
+		waiting += tr.waiting()
 	}
-	for _, l := range t.tracks {
-		others := others + waiting - l.waiting()
-		if len(l.queue) > 0 {
-			l.projection = l.projection.Behind(others, l.asking())
+	for _, tr := range t.tracks {
+		others := others + waiting - tr.waiting()
+		if len(tr.queue) > 0 {
+			tr.projection = tr.projection.Behind(others, tr.asking())
 		}
-		for len(l.queue) > 0 {
-			head := l.queue[0]
+		for len(tr.queue) > 0 {
+			head := tr.queue[0]
 			if head.asked == nil {
-				l.projection.Advance(head.count, l.asking(), never)
-				l.queue = l.queue[1:]
+				tr.projection.Advance(head.count, tr.asking(), never)
+				tr.queue = tr.queue[1:]
 				continue
 			}
 			at := max(t.now, head.asked.due)
-			if !l.bypasses() {
-				at, _ = l.projection.Behind(others, l.asking()).Next(at, l.asking())
+			if !tr.bypasses() {
+				at, _ = tr.projection.Behind(others, tr.asking()).Next(at, tr.asking())
 			}
-			at = max(at, l.dropsUntil(at))
-			t.goes(l, head.asked, at)
+			at = max(at, tr.dropsUntil(at))
+			t.goes(tr, head.asked, at)
 		}
 	}
 }
 
 // waiting is how many wait in a track.
-func (l *track) waiting() (n int) {
-	for _, s := range l.queue {
+func (tr *track) waiting() (n int) {
+	for _, s := range tr.queue {
 		n += s.count
 		if s.asked != nil {
 			n++
@@ -208,13 +208,13 @@ func (l *track) waiting() (n int) {
 // first returns the track whose first goes next, and when; and when the first of another track goes at the earliest.
 func (t *timetable) first() (first *track, at, next throttle.Micros) {
 	at, next = never, never
-	for _, l := range t.tracks {
-		if len(l.queue) == 0 {
+	for _, tr := range t.tracks {
+		if len(tr.queue) == 0 {
 			continue
 		}
-		when := l.next(t.now)
-		if first == nil || when < at || when == at && l.queue[0].place < first.queue[0].place {
-			first, at, next = l, when, at
+		when := tr.next(t.now)
+		if first == nil || when < at || when == at && tr.queue[0].place < first.queue[0].place {
+			first, at, next = tr, when, at
 		} else {
 			next = min(next, when)
 		}
@@ -225,63 +225,63 @@ func (t *timetable) first() (first *track, at, next throttle.Micros) {
 // unread returns a track of whose first neither place nor channel is known. Until they are, nobody can tell which track
 // is next: a cap takes a channel that is not known for one that it counts.
 func (t *timetable) unread() *track {
-	for _, l := range t.tracks {
-		if len(l.queue) > 0 && l.queue[0].unread {
-			return l
+	for _, tr := range t.tracks {
+		if len(tr.queue) > 0 && tr.queue[0].unread {
+			return tr
 		}
 	}
 	return nil
 }
 
 // next returns when the first of a track goes.
-func (l *track) next(now throttle.Micros) throttle.Micros {
-	if l.bypasses() {
+func (tr *track) next(now throttle.Micros) throttle.Micros {
+	if tr.bypasses() {
 		return now
 	}
-	at, _ := l.projection.Next(now, l.asking())
+	at, _ := tr.projection.Next(now, tr.asking())
 	return at
 }
 
 // cause returns what has the first of a track wait until then.
-func (l *track) cause(at throttle.Micros) throttle.Cause {
-	if l.bypasses() {
+func (tr *track) cause(at throttle.Micros) throttle.Cause {
+	if tr.bypasses() {
 		return throttle.Cause{Rule: throttle.NoRule}
 	}
-	return l.projection.Cause(at, l.asking())
+	return tr.projection.Cause(at, tr.asking())
 }
 
 // bypasses reports whether the first waits for nothing.
-func (l *track) bypasses() bool { return l.queue[0].priority().AtLeast(l.settings.BypassFrom) }
+func (tr *track) bypasses() bool { return tr.queue[0].priority().AtLeast(tr.settings.BypassFrom) }
 
 // exempt reports whether closed intervals do not hold for the first.
-func (l *track) exempt() bool { return l.queue[0].priority().AtLeast(l.settings.ExemptFrom) }
+func (tr *track) exempt() bool { return tr.queue[0].priority().AtLeast(tr.settings.ExemptFrom) }
 
 // asking is the first, as limits see it. What closed intervals end does not wait for them.
-func (l *track) asking() throttle.Asking {
+func (tr *track) asking() throttle.Asking {
 	who := throttle.Asking{
-		Head:   throttle.Head{Priority: int(l.queue[0].priority()), Channel: l.queue[0].channel},
-		Exempt: l.exempt() || l.settings.Drops,
+		Head:   throttle.Head{Priority: int(tr.queue[0].priority()), Channel: tr.queue[0].channel},
+		Exempt: tr.exempt() || tr.settings.Drops,
 	}
-	if asked := l.queue[0].asked; asked != nil {
+	if asked := tr.queue[0].asked; asked != nil {
 		who.Expires = asked.expires
 	}
 	return who
 }
 
 // dropsUntil returns the end of the closed interval in which a moment lies that ends what is due in it; 0 for none.
-func (l *track) dropsUntil(at throttle.Micros) throttle.Micros {
-	if !l.settings.Drops || l.bypasses() || l.exempt() {
+func (tr *track) dropsUntil(at throttle.Micros) throttle.Micros {
+	if !tr.settings.Drops || tr.bypasses() || tr.exempt() {
 		return 0
 	}
-	if until := l.projection.OpensAt(at, 0); until > at {
+	if until := tr.projection.OpensAt(at, 0); until > at {
 		return until
 	}
 	return 0
 }
 
 // closesAfter is when the next closed interval begins after a moment, or never.
-func (l *track) closesAfter(at throttle.Micros) throttle.Micros {
-	for _, interval := range l.settings.Plan.Closed {
+func (tr *track) closesAfter(at throttle.Micros) throttle.Micros {
+	for _, interval := range tr.settings.Plan.Closed {
 		if interval.From > at {
 			return interval.From
 		}
@@ -297,47 +297,47 @@ func (t *timetable) arrive() {
 }
 
 // insert puts something into its place.
-func (l *track) insert(s standing) {
-	i := sort.Search(len(l.queue), func(i int) bool { return l.queue[i].place >= s.place })
-	l.queue = slices.Insert(l.queue, i, s)
+func (tr *track) insert(s standing) {
+	i := sort.Search(len(tr.queue), func(i int) bool { return tr.queue[i].place >= s.place })
+	tr.queue = slices.Insert(tr.queue, i, s)
 }
 
 // drop ends those at the head of a track that are due at a moment in a closed interval that ends them. Like the take
 // script it ends all of them before anything else goes: none takes a slot.
-func (t *timetable) drop(l *track, at throttle.Micros) {
+func (t *timetable) drop(tr *track, at throttle.Micros) {
 	t.now = max(t.now, at)
-	for len(l.queue) > 0 {
-		until := l.dropsUntil(at)
-		if until == 0 || l.next(t.now) > at {
+	for len(tr.queue) > 0 {
+		until := tr.dropsUntil(at)
+		if until == 0 || tr.next(t.now) > at {
 			return
 		}
-		if a := l.queue[0].asked; a != nil {
-			a.at, a.by, a.until, a.ahead, a.dropped = at, l.cause(at), until, t.gone, true
+		if a := tr.queue[0].asked; a != nil {
+			a.at, a.by, a.until, a.ahead, a.dropped = at, tr.cause(at), until, t.gone, true
 			t.asks--
 		} else if t.releases != nil {
-			t.releases.ends(l.category, l.queue[0].count)
+			t.releases.ends(tr.category, tr.queue[0].count)
 		}
-		l.queue = l.queue[1:]
+		tr.queue = tr.queue[1:]
 	}
 }
 
 // goes has one go that is asked for, unless it would be refused at that moment.
-func (t *timetable) goes(l *track, a *asked, at throttle.Micros) {
-	a.at, a.by, a.until, a.ahead, t.now = at, l.cause(at), at, t.gone, max(t.now, at)
-	who := l.asking()
-	l.queue, t.asks = l.queue[1:], t.asks-1
+func (t *timetable) goes(tr *track, a *asked, at throttle.Micros) {
+	a.at, a.by, a.until, a.ahead, t.now = at, tr.cause(at), at, t.gone, max(t.now, at)
+	who := tr.asking()
+	tr.queue, t.asks = tr.queue[1:], t.asks-1
 	if a.refuses != nil {
 		if a.refused = a.refuses(max(t.begin, a.due), at); a.refused != "" && !a.stays {
 			return
 		}
 	}
-	l.projection.Admit(at, who)
+	tr.projection.Admit(at, who)
 	t.gone++
 }
 
 // advance has what stands first in a track go, as much of it as goes before anything else does, and one at least.
-func (t *timetable) advance(l *track, at, next throttle.Micros) {
-	head := &l.queue[0]
+func (t *timetable) advance(tr *track, at, next throttle.Micros) {
+	head := &tr.queue[0]
 	next = min(next, t.laterFrom)
 	if len(t.later) > 0 {
 		next = min(next, t.later[0].due)
@@ -347,37 +347,37 @@ func (t *timetable) advance(l *track, at, next throttle.Micros) {
 	}
 	n := 1
 	switch {
-	case l.bypasses():
+	case tr.bypasses():
 		n = head.count
 		for range n {
-			l.projection.Admit(at, l.asking())
+			tr.projection.Admit(at, tr.asking())
 		}
 	case next <= at:
-		l.projection.Admit(at, l.asking())
+		tr.projection.Admit(at, tr.asking())
 	default:
-		if l.settings.Drops && !l.exempt() {
-			next = min(next, l.closesAfter(at))
+		if tr.settings.Drops && !tr.exempt() {
+			next = min(next, tr.closesAfter(at))
 		}
-		n = l.projection.Advance(head.count, l.asking(), next)
+		n = tr.projection.Advance(head.count, tr.asking(), next)
 	}
 	if t.releases != nil {
-		t.releases.goes(l.category, n, at, max(at, l.projection.Last()))
+		t.releases.goes(tr.category, n, at, max(at, tr.projection.Last()))
 	}
 	t.now, t.gone = max(t.now, at), t.gone+n
 	if head.count -= n; head.count == 0 {
-		l.queue = l.queue[1:]
+		tr.queue = tr.queue[1:]
 	}
 }
 
 // plansApart plans what is left of each backlog by itself.
 func (t *timetable) plansApart() {
 	t.releases.cut = true
-	for _, l := range t.tracks {
-		for len(l.queue) > 0 {
-			if at := l.next(t.begin); l.queue[0].asked != nil {
-				t.goes(l, l.queue[0].asked, at)
+	for _, tr := range t.tracks {
+		for len(tr.queue) > 0 {
+			if at := tr.next(t.begin); tr.queue[0].asked != nil {
+				t.goes(tr, tr.queue[0].asked, at)
 			} else {
-				t.advance(l, at, never)
+				t.advance(tr, at, never)
 			}
 		}
 	}

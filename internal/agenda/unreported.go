@@ -23,9 +23,9 @@ type End struct {
 
 // EachEnds calls do, with about n at a time, for the ends of a partition that the other store does not know of. They
 // come again until [Agendas.Acknowledge].
-func (s *Agendas) EachEnds(ctx context.Context, partition, n int, do func([]End) error) error {
+func (a *Agendas) EachEnds(ctx context.Context, partition, n int, do func([]End) error) error {
 	for cursor := uint64(0); ; {
-		pairs, next, err := s.client.HScan(ctx, s.partitions[partition]+"z", cursor, "", int64(n)).Result()
+		pairs, next, err := a.client.HScan(ctx, a.partitions[partition]+"z", cursor, "", int64(n)).Result()
 		if err != nil {
 			return fmt.Errorf("read what ended in partition %d: %w", partition, err)
 		}
@@ -66,12 +66,12 @@ func endsOf(pairs []string) ([]End, error) {
 }
 
 // HasEnd reports which of the notifications of a partition have an end that the other store does not know of.
-func (s *Agendas) HasEnd(ctx context.Context, partition int, ids []string) ([]bool, error) {
+func (a *Agendas) HasEnd(ctx context.Context, partition int, ids []string) ([]bool, error) {
 	has := make([]bool, len(ids))
 	if len(ids) == 0 {
 		return has, nil
 	}
-	ends, err := s.client.HMGet(ctx, s.partitions[partition]+"z", ids...).Result()
+	ends, err := a.client.HMGet(ctx, a.partitions[partition]+"z", ids...).Result()
 	if err != nil {
 		return nil, fmt.Errorf("look for ends of %d notifications in partition %d: %w", len(ids), partition, err)
 	}
@@ -82,11 +82,11 @@ func (s *Agendas) HasEnd(ctx context.Context, partition int, ids []string) ([]bo
 }
 
 // Acknowledge says that the other store knows of the ends of these notifications.
-func (s *Agendas) Acknowledge(ctx context.Context, partition int, ids []string) error {
+func (a *Agendas) Acknowledge(ctx context.Context, partition int, ids []string) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	if err := s.client.HDel(ctx, s.partitions[partition]+"z", ids...).Err(); err != nil {
+	if err := a.client.HDel(ctx, a.partitions[partition]+"z", ids...).Err(); err != nil {
 		return fmt.Errorf("acknowledge what ended in partition %d: %w", partition, err)
 	}
 	return nil

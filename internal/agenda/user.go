@@ -44,10 +44,10 @@ type UserWaiting struct {
 }
 
 // UserAgenda reads what waits for a user.
-func (s *Agendas) UserAgenda(ctx context.Context, userID string) (*UserAgenda, error) {
-	all := &UserAgenda{Partition: s.PartitionOf(userID)}
-	prefix := s.partitions[all.Partition]
-	pipe := s.client.Pipeline()
+func (a *Agendas) UserAgenda(ctx context.Context, userID string) (*UserAgenda, error) {
+	all := &UserAgenda{Partition: a.PartitionOf(userID)}
+	prefix := a.partitions[all.Partition]
+	pipe := a.client.Pipeline()
 	fields := pipe.HGetAll(ctx, prefix+"a:"+userID)
 	later := pipe.ZRange(ctx, prefix+"r:"+userID, 0, laterRead-1)
 	laterCount := pipe.ZCard(ctx, prefix+"r:"+userID)
@@ -55,10 +55,10 @@ func (s *Agendas) UserAgenda(ctx context.Context, userID string) (*UserAgenda, e
 		return nil, fmt.Errorf("read the agenda of a user: %w", err)
 	}
 	waiting := map[string]*UserWaiting{}
-	if err := s.readBacklogs(ctx, prefix, userID, fields.Val(), waiting); err != nil {
+	if err := a.readBacklogs(ctx, prefix, userID, fields.Val(), waiting); err != nil {
 		return nil, err
 	}
-	if err := s.readLater(ctx, prefix, later.Val(), waiting); err != nil {
+	if err := a.readLater(ctx, prefix, later.Val(), waiting); err != nil {
 		return nil, err
 	}
 	all.Unread = max(0, int(laterCount.Val())-len(later.Val()))
@@ -78,10 +78,10 @@ func waitingIn(all map[string]*UserWaiting, category string) *UserWaiting {
 }
 
 // readBacklogs counts the backlogs that the fields of an agenda name.
-func (s *Agendas) readBacklogs(ctx context.Context, prefix, userID string, fields map[string]string,
+func (a *Agendas) readBacklogs(ctx context.Context, prefix, userID string, fields map[string]string,
 	all map[string]*UserWaiting,
 ) error {
-	pipe := s.client.Pipeline()
+	pipe := a.client.Pipeline()
 	sizes, firsts := map[string]*redis.IntCmd{}, map[string]*redis.StringSliceCmd{}
 	for category := range fields {
 		if !isCategory(category) {
@@ -105,8 +105,8 @@ func (s *Agendas) readBacklogs(ctx context.Context, prefix, userID string, field
 }
 
 // readLater counts notifications that are later, by category.
-func (s *Agendas) readLater(ctx context.Context, prefix string, ids []string, all map[string]*UserWaiting) error {
-	pipe := s.client.Pipeline()
+func (a *Agendas) readLater(ctx context.Context, prefix string, ids []string, all map[string]*UserWaiting) error {
+	pipe := a.client.Pipeline()
 	replies := make([]*redis.SliceCmd, len(ids))
 	for i, id := range ids {
 		replies[i] = pipe.HMGet(ctx, prefix+"n:"+id, "c", "s", "w")
@@ -147,14 +147,14 @@ type UserWindows struct {
 }
 
 // UserWindows returns how far the limits of a user's category are used, and by which notifications.
-func (s *Agendas) UserWindows(ctx context.Context, userID, category string) (UserWindows, error) {
-	plan := s.cfg.Settings(userID, category).Plan
-	key, prefix := throttle.Key{User: userID, Category: category}, s.prefixOf(userID)
-	usage, err := throttle.NewRedis(s.client, s.prefixOf).Peek(ctx, key, plan)
+func (a *Agendas) UserWindows(ctx context.Context, userID, category string) (UserWindows, error) {
+	plan := a.cfg.Settings(userID, category).Plan
+	key, prefix := throttle.Key{User: userID, Category: category}, a.prefixOf(userID)
+	usage, err := throttle.NewRedis(a.client, a.prefixOf).Peek(ctx, key, plan)
 	if err != nil {
 		return UserWindows{}, err
 	}
-	pipe := s.client.Pipeline()
+	pipe := a.client.Pipeline()
 	log := &redis.ZSliceCmd{}
 	if plan.Algorithm.KeepsLog() {
 		log = pipe.ZRevRangeWithScores(ctx, plan.StateKey(prefix, key), 0, windowRead-1)

@@ -32,14 +32,14 @@ func (s Standing) Placed() bool {
 
 // Find returns where notifications of one partition are, each batch as of one moment. Of an entry it needs id, user and
 // category.
-func (s *Agendas) Find(ctx context.Context, partition int, entries []Entry) ([]Standing, error) {
+func (a *Agendas) Find(ctx context.Context, partition int, entries []Entry) ([]Standing, error) {
 	found := make([]Standing, 0, len(entries))
 	for part := range slices.Chunk(entries, verifyBatch) {
 		args := make([]any, 0, 3*len(part))
 		for _, e := range part {
 			args = append(args, e.ID, e.Category, e.UserID)
 		}
-		reply, err := s.standing.Run(ctx, s.client, s.keys(partition), args...).StringSlice()
+		reply, err := a.standing.Run(ctx, a.client, a.keys(partition), args...).StringSlice()
 		if err != nil {
 			return nil, fmt.Errorf("find %d notifications of partition %d: %w", len(part), partition, err)
 		}
@@ -54,14 +54,14 @@ func (s *Agendas) Find(ctx context.Context, partition int, entries []Entry) ([]S
 }
 
 // Awake tells for each of some users of one partition whether they have a wake-up in time for what waits.
-func (s *Agendas) Awake(ctx context.Context, partition int, userIDs []string) ([]bool, error) {
+func (a *Agendas) Awake(ctx context.Context, partition int, userIDs []string) ([]bool, error) {
 	awake := make([]bool, 0, len(userIDs))
 	for part := range slices.Chunk(userIDs, verifyBatch) {
 		args := make([]any, len(part))
 		for i, user := range part {
 			args[i] = user
 		}
-		reply, err := s.awake.Run(ctx, s.client, s.keys(partition), args...).Int64Slice()
+		reply, err := a.awake.Run(ctx, a.client, a.keys(partition), args...).Int64Slice()
 		if err != nil {
 			return nil, fmt.Errorf("look for the wake-ups of %d users of partition %d: %w", len(part), partition, err)
 		}
@@ -81,9 +81,9 @@ type Waiting struct {
 
 // EachWaiting calls do, with about n at a time, for everything that is in a backlog or is later. What moves meanwhile
 // may come twice, or not at all.
-func (s *Agendas) EachWaiting(ctx context.Context, n int, do func([]Waiting) error) error {
-	partitions, _ := s.known("")
-	return s.eachServer(ctx, partitions, func(node redis.UniversalClient) error {
+func (a *Agendas) EachWaiting(ctx context.Context, n int, do func([]Waiting) error) error {
+	partitions, _ := a.known("")
+	return a.eachServer(ctx, partitions, func(node redis.UniversalClient) error {
 		page := make([]Waiting, 0, n)
 		for cursor := uint64(0); ; {
 			keys, next, err := node.Scan(ctx, cursor, "pacer:{push-*}:[wr]:*", int64(n)).Result()
@@ -91,7 +91,7 @@ func (s *Agendas) EachWaiting(ctx context.Context, n int, do func([]Waiting) err
 				return fmt.Errorf("list the agendas: %w", err)
 			}
 			for _, key := range keys {
-				if page, err = s.eachIn(ctx, node, key, page, do); err != nil {
+				if page, err = a.eachIn(ctx, node, key, page, do); err != nil {
 					return err
 				}
 			}
@@ -112,12 +112,12 @@ func flush(page []Waiting, do func([]Waiting) error) error {
 
 // eachIn adds to the page what the key of a backlog, or of what is later of a user, holds. It calls do whenever the
 // page is full, and returns the page.
-func (s *Agendas) eachIn(
+func (a *Agendas) eachIn(
 	ctx context.Context, node redis.UniversalClient, key string, page []Waiting, do func([]Waiting) error,
 ) ([]Waiting, error) {
 	prefix, name, _ := strings.Cut(key, "}:")
 	partition, err := dispatch.PartitionOfName(strings.TrimPrefix(prefix, "pacer:{"))
-	if err != nil || partition >= len(s.partitions) {
+	if err != nil || partition >= len(a.partitions) {
 		return page, nil //nolint:nilerr // not a key of this deployment
 	}
 	backlog := dispatch.Backlog{Partition: partition}
@@ -152,12 +152,12 @@ type Windows struct {
 }
 
 // WindowsOf reads a user's logs. A category whose limits are counters has none.
-func (s *Agendas) WindowsOf(ctx context.Context, userID string, categories []string) (Windows, error) {
-	prefix := s.prefixOf(userID)
+func (a *Agendas) WindowsOf(ctx context.Context, userID string, categories []string) (Windows, error) {
+	prefix := a.prefixOf(userID)
 	logs, named := make([]*redis.ZSliceCmd, len(categories)), map[string]*redis.ZSliceCmd{}
-	pipe := s.client.Pipeline()
+	pipe := a.client.Pipeline()
 	for i, category := range categories {
-		plan := s.cfg.Settings(userID, category).Plan
+		plan := a.cfg.Settings(userID, category).Plan
 		if plan.Algorithm.KeepsLog() {
 			key := plan.StateKey(prefix, throttle.Key{User: userID, Category: category})
 			logs[i] = pipe.ZRangeWithScores(ctx, key, 0, -1)

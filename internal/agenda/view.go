@@ -58,26 +58,26 @@ var statuses = map[string]notification.Status{
 }
 
 // Lookup returns what is known of a notification, or [notification.ErrNotFound].
-func (s *Agendas) Lookup(ctx context.Context, id string) (*State, error) {
-	partition, err := s.Locate(ctx, id)
+func (a *Agendas) Lookup(ctx context.Context, id string) (*State, error) {
+	partition, err := a.Locate(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	return s.LookupIn(ctx, partition, id)
+	return a.LookupIn(ctx, partition, id)
 }
 
 // LookupIn is [Agendas.Lookup] for a notification whose partition is known.
-func (s *Agendas) LookupIn(ctx context.Context, partition int, id string) (*State, error) {
-	fields, err := s.client.HGetAll(ctx, s.partitions[partition]+"n:"+id).Result()
+func (a *Agendas) LookupIn(ctx context.Context, partition int, id string) (*State, error) {
+	fields, err := a.client.HGetAll(ctx, a.partitions[partition]+"n:"+id).Result()
 	if err != nil {
 		return nil, fmt.Errorf("read notification %s: %w", id, err)
 	}
 	if len(fields) == 0 {
 		return nil, notification.ErrNotFound
 	}
-	state := s.parse(id, partition, fields)
+	state := a.parse(id, partition, fields)
 	if state.Status.Waiting() {
-		if err := s.findPlace(ctx, state); err != nil {
+		if err := a.findPlace(ctx, state); err != nil {
 			return nil, fmt.Errorf("find the place of notification %s: %w", id, lost(err))
 		}
 	}
@@ -86,11 +86,11 @@ func (s *Agendas) LookupIn(ctx context.Context, partition int, id string) (*Stat
 
 // LookupMany is [Agendas.Lookup] of many notifications by their users and ids. It returns nil for those that are not
 // known, and looks for no place of those that wait.
-func (s *Agendas) LookupMany(ctx context.Context, users, ids []string) ([]*State, error) {
-	pipe := s.client.Pipeline()
+func (a *Agendas) LookupMany(ctx context.Context, users, ids []string) ([]*State, error) {
+	pipe := a.client.Pipeline()
 	read := make([]*redis.MapStringStringCmd, len(ids))
 	for i, id := range ids {
-		read[i] = pipe.HGetAll(ctx, s.partitions[s.PartitionOf(users[i])]+"n:"+id)
+		read[i] = pipe.HGetAll(ctx, a.partitions[a.PartitionOf(users[i])]+"n:"+id)
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return nil, fmt.Errorf("read %d notifications: %w", len(ids), err)
@@ -98,20 +98,20 @@ func (s *Agendas) LookupMany(ctx context.Context, users, ids []string) ([]*State
 	states := make([]*State, len(ids))
 	for i, id := range ids {
 		if fields := read[i].Val(); len(fields) > 0 {
-			states[i] = s.parse(id, s.PartitionOf(users[i]), fields)
+			states[i] = a.parse(id, a.PartitionOf(users[i]), fields)
 		}
 	}
 	return states, nil
 }
 
 // findPlace fills in where a waiting notification is.
-func (s *Agendas) findPlace(ctx context.Context, state *State) error {
-	state.Basis = s.cfg.Settings(state.UserID, state.Category).Basis
-	now, all, err := s.whenAll(ctx, state.UserID, []request{{id: state.ID, category: state.Category}})
+func (a *Agendas) findPlace(ctx context.Context, state *State) error {
+	state.Basis = a.cfg.Settings(state.UserID, state.Category).Basis
+	now, all, err := a.whenAll(ctx, state.UserID, []request{{id: state.ID, category: state.Category}})
 	if err != nil {
 		return err
 	}
-	f, settings := &all[0], s.cfg.Settings(state.UserID, state.Category)
+	f, settings := &all[0], a.cfg.Settings(state.UserID, state.Category)
 	if f.at > 0 {
 		state.DeliverAt = max(f.at, now).Time()
 	}
@@ -136,7 +136,7 @@ func (s *Agendas) findPlace(ctx context.Context, state *State) error {
 	return nil
 }
 
-func (s *Agendas) parse(id string, partition int, fields map[string]string) *State {
+func (a *Agendas) parse(id string, partition int, fields map[string]string) *State {
 	integer := func(name string) int {
 		n, _ := strconv.Atoi(fields[name]) // absent means 0
 		return n
@@ -164,7 +164,7 @@ func (s *Agendas) parse(id string, partition int, fields map[string]string) *Sta
 		AdmittedAt: at("m"),
 		EndedAt:    at("z"),
 		Basis:      notification.ParseBasis(fields["P"]),
-		History:    s.HistoryOf(fields["u"], fields["c"], fields["h"]),
+		History:    a.HistoryOf(fields["u"], fields["c"], fields["h"]),
 		Lines:      fields["h"],
 	}
 }
@@ -174,8 +174,8 @@ const arrivalEpoch = 1577836800000000
 
 // HistoryOf reads lines of "µs kind detail" of a user's category, and after a tab the provider's reply. After another
 // tab, a line about an attempt that failed has the moment of its admission, its number and its basis.
-func (s *Agendas) HistoryOf(userID, category, lines string) []notification.Event {
-	return s.cfg.Settings(userID, category).parseHistory(lines)
+func (a *Agendas) HistoryOf(userID, category, lines string) []notification.Event {
+	return a.cfg.Settings(userID, category).parseHistory(lines)
 }
 
 func (s Settings) parseHistory(lines string) []notification.Event {
@@ -310,17 +310,17 @@ func explainDropped(detail string) string {
 
 // Cancel ends a notification that still waits. It returns [notification.ErrNotFound] or [notification.ErrNotWaiting]
 // when there is none.
-func (s *Agendas) Cancel(ctx context.Context, id string) error {
-	partition, err := s.Locate(ctx, id)
+func (a *Agendas) Cancel(ctx context.Context, id string) error {
+	partition, err := a.Locate(ctx, id)
 	if err != nil {
 		return err
 	}
-	return s.CancelIn(ctx, partition, id, notification.ReasonCancelled)
+	return a.CancelIn(ctx, partition, id, notification.ReasonCancelled)
 }
 
 // CancelIn is [Agendas.Cancel] for a notification whose partition is known, with a reason.
-func (s *Agendas) CancelIn(ctx context.Context, partition int, id, reason string) error {
-	done, err := s.cancel.Run(ctx, s.client, s.keys(partition), id, s.retention, reason).Int()
+func (a *Agendas) CancelIn(ctx context.Context, partition int, id, reason string) error {
+	done, err := a.cancel.Run(ctx, a.client, a.keys(partition), id, a.retention, reason).Int()
 	switch {
 	case err != nil:
 		return fmt.Errorf("cancel notification %s: %w", id, lost(err))
@@ -334,9 +334,9 @@ func (s *Agendas) CancelIn(ctx context.Context, partition int, id, reason string
 
 // Superseded reports whether a newer notification with the user, category and collapse key of n was accepted, whatever
 // became of it. It is remembered for as long as n can be sent again, which ends with the retention.
-func (s *Agendas) Superseded(ctx context.Context, n *notification.Notification) (bool, error) {
-	keys := s.keys(s.PartitionOf(n.UserID))
-	superseded, err := s.superseded.Run(ctx, s.client, keys, n.ID, n.Category, n.UserID).Bool()
+func (a *Agendas) Superseded(ctx context.Context, n *notification.Notification) (bool, error) {
+	keys := a.keys(a.PartitionOf(n.UserID))
+	superseded, err := a.superseded.Run(ctx, a.client, keys, n.ID, n.Category, n.UserID).Bool()
 	if err != nil {
 		return false, fmt.Errorf("look for a newer one with the collapse key of notification %s: %w", n.ID, lost(err))
 	}

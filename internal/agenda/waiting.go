@@ -10,9 +10,9 @@ const waitingBatch = 500
 
 // EachOfUser calls do for every notification that waits for a user, some hundred at a time. One that comes or goes
 // meanwhile may come twice, or not at all.
-func (s *Agendas) EachOfUser(ctx context.Context, userID string, do func(Known) error) error {
-	prefix := s.prefixOf(userID)
-	fields, err := s.client.HKeys(ctx, prefix+"a:"+userID).Result()
+func (a *Agendas) EachOfUser(ctx context.Context, userID string, do func(Known) error) error {
+	prefix := a.prefixOf(userID)
+	fields, err := a.client.HKeys(ctx, prefix+"a:"+userID).Result()
 	if err != nil {
 		return fmt.Errorf("read the agenda of a user: %w", err)
 	}
@@ -24,7 +24,7 @@ func (s *Agendas) EachOfUser(ctx context.Context, userID string, do func(Known) 
 	}
 	for _, set := range sets {
 		for at := int64(0); ; at += waitingBatch {
-			ids, err := s.client.ZRange(ctx, set, at, at+waitingBatch-1).Result()
+			ids, err := a.client.ZRange(ctx, set, at, at+waitingBatch-1).Result()
 			if err != nil {
 				return fmt.Errorf("read what waits for a user: %w", err)
 			}
@@ -32,7 +32,7 @@ func (s *Agendas) EachOfUser(ctx context.Context, userID string, do func(Known) 
 			for i, id := range ids {
 				keys[i] = prefix + "n:" + id
 			}
-			if err := readKnown(ctx, s.client, keys, do); err != nil {
+			if err := readKnown(ctx, a.client, keys, do); err != nil {
 				return err
 			}
 			if len(ids) < waitingBatch {

@@ -19,16 +19,16 @@ type tardy struct {
 	asked chan string   // gets each category whose windows were asked for
 }
 
-func (a tardy) UserAgenda(ctx context.Context, userID string) (*agenda.UserAgenda, error) {
-	found, err := a.Agendas.UserAgenda(context.WithoutCancel(ctx), userID)
+func (t tardy) UserAgenda(ctx context.Context, userID string) (*agenda.UserAgenda, error) {
+	found, err := t.Agendas.UserAgenda(context.WithoutCancel(ctx), userID)
 	<-ctx.Done()
 	return found, err
 }
 
-func (a tardy) UserWindows(_ context.Context, _, category string) (agenda.UserWindows, error) {
-	a.asked <- category
-	if category == a.last {
-		<-a.found
+func (t tardy) UserWindows(_ context.Context, _, category string) (agenda.UserWindows, error) {
+	t.asked <- category
+	if category == t.last {
+		<-t.found
 	}
 	return agenda.UserWindows{}, nil
 }

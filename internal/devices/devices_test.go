@@ -374,12 +374,12 @@ func TestAPassiveDeliveryIsPassiveOnEachDevice(t *testing.T) {
 // asking asks before each call whether it may begin, as a gate does, and takes a second for it.
 type asking struct{ provider }
 
-func (p *asking) Send(ctx context.Context, m push.Message) error {
+func (a *asking) Send(ctx context.Context, m push.Message) error {
 	if !m.Deadline.Begin() {
 		return push.Late()
 	}
 	<-time.After(time.Second)
-	return p.provider.Send(ctx, m)
+	return a.provider.Send(ctx, m)
 }
 
 // The devices of a user share one admission. When the first call begins in time, the calls to the other devices may
@@ -391,16 +391,16 @@ func TestDevicesShareOneDeadline(t *testing.T) {
 		for i := range 20 { // more than are sent to at the same time
 			ids = append(ids, "phone"+strconv.Itoa(i))
 		}
-		p := &asking{}
-		f := devices.NewFanout("webhook", p, newStore(ids...), slog.New(slog.DiscardHandler))
+		a := &asking{}
+		f := devices.NewFanout("webhook", a, newStore(ids...), slog.New(slog.DiscardHandler))
 		m := message(1)
 		m.Deadline = push.NewDeadline(time.Now().Add(250 * time.Millisecond))
-		if err := f.Send(t.Context(), m); err != nil || len(p.took()) != len(ids) {
+		if err := f.Send(t.Context(), m); err != nil || len(a.took()) != len(ids) {
 			t.Errorf("%v, want all %d devices to have it", err, len(ids))
 		}
 		m.Deadline = push.NewDeadline(time.Now().Add(-time.Millisecond))
 		failure := push.Classify(f.Send(t.Context(), m))
-		if sent := p.took(); failure == nil || failure.Code != push.CodeLate || failure.Counts() || len(sent) > 0 {
+		if sent := a.took(); failure == nil || failure.Code != push.CodeLate || failure.Counts() || len(sent) > 0 {
 			t.Errorf("after the deadline: %+v, sent to %v; want it late, and none", failure, sent)
 		}
 	})

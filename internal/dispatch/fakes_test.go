@@ -92,9 +92,9 @@ func (s *store) pushBack(number int, user string) {
 	time.AfterFunc(20*time.Millisecond, l.tell)
 }
 
-func (l *partition) tell() {
+func (p *partition) tell() {
 	select {
-	case l.signal <- struct{}{}:
+	case p.signal <- struct{}{}:
 	default:
 	}
 }

@@ -19,18 +19,18 @@ import (
 // partitions responds to a sweep of each partition.
 type partitions []func(ctx context.Context) (dispatch.Repairs, error)
 
-func (l partitions) Partitions() int { return len(l) }
+func (p partitions) Partitions() int { return len(p) }
 
-func (l partitions) Due(context.Context) ([]int, error) {
-	due := make([]int, len(l))
+func (p partitions) Due(context.Context) ([]int, error) {
+	due := make([]int, len(p))
 	for i := range due {
 		due[i] = i
 	}
 	return due, nil
 }
 
-func (l partitions) Sweep(ctx context.Context, partition int) (dispatch.Repairs, error) {
-	return l[partition](ctx)
+func (p partitions) Sweep(ctx context.Context, partition int) (dispatch.Repairs, error) {
+	return p[partition](ctx)
 }
 
 // each returns the same for each sweep.

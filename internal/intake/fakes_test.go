@@ -47,25 +47,25 @@ func newStore() *store {
 	return &store{known: map[string]*notification.Notification{}, keys: map[string]*reservation{}}
 }
 
-func (r *store) failing(method string) error {
-	if r.fail == method {
-		r.asked.Add(1)
+func (s *store) failing(method string) error {
+	if s.fail == method {
+		s.asked.Add(1)
 		return errAway
 	}
 	return nil
 }
 
-func (r *store) Accept(_ context.Context, batch []*notification.Notification) ([]intake.Accepted, error) {
-	if err := r.failing("accept"); err != nil {
+func (s *store) Accept(_ context.Context, batch []*notification.Notification) ([]intake.Accepted, error) {
+	if err := s.failing("accept"); err != nil {
 		return nil, err
 	}
 	var ids []string
 	accepted := make([]intake.Accepted, len(batch))
 	for i, n := range batch {
 		ids = append(ids, n.ID)
-		first, known := r.known[n.ID]
+		first, known := s.known[n.ID]
 		switch {
-		case n.Title != "" && n.Title == r.unstorable:
+		case n.Title != "" && n.Title == s.unstorable:
 			accepted[i] = intake.Accepted{Err: intake.ErrUnstorable}
 			continue
 		case known && first.UserID != n.UserID:
@@ -74,36 +74,36 @@ func (r *store) Accept(_ context.Context, batch []*notification.Notification) ([
 		case !known:
 			first = new(*n)
 			first.CreatedAt = now
-			r.known[n.ID] = first
-			r.fresh = append(r.fresh, n.ID)
+			s.known[n.ID] = first
+			s.fresh = append(s.fresh, n.ID)
 		}
 		accepted[i] = intake.Accepted{At: first.CreatedAt, Known: known}
 		if known {
 			accepted[i].First = first
 		}
 	}
-	r.accepts = append(r.accepts, ids)
+	s.accepts = append(s.accepts, ids)
 	return accepted, nil
 }
 
-func (r *store) Reserve(_ context.Context, keys []intake.Key) ([]intake.Reservation, error) {
-	<-time.After(r.takes)
-	if err := r.failing("reserve"); err != nil {
+func (s *store) Reserve(_ context.Context, keys []intake.Key) ([]intake.Reservation, error) {
+	<-time.After(s.takes)
+	if err := s.failing("reserve"); err != nil {
 		return nil, err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	reservations := make([]intake.Reservation, len(keys))
 	for i, k := range keys {
-		reservations[i] = r.reserve(k)
+		reservations[i] = s.reserve(k)
 	}
 	return reservations, nil
 }
 
-func (r *store) reserve(k intake.Key) intake.Reservation {
-	held, found := r.keys[k.Key]
+func (s *store) reserve(k intake.Key) intake.Reservation {
+	held, found := s.keys[k.Key]
 	if !found {
-		r.keys[k.Key] = &reservation{Fingerprint: k.Fingerprint, ID: k.ID, Pending: true, Life: k.Life}
+		s.keys[k.Key] = &reservation{Fingerprint: k.Fingerprint, ID: k.ID, Pending: true, Life: k.Life}
 		return intake.Reservation{Claim: intake.ClaimNew, ID: k.ID}
 	}
 	switch {
@@ -117,13 +117,13 @@ func (r *store) reserve(k intake.Key) intake.Reservation {
 	return intake.Reservation{Claim: intake.ClaimDone, ID: held.ID, At: held.At}
 }
 
-func (r *store) Reserved(_ context.Context, key, fingerprint string) (intake.Reservation, error) {
-	if err := r.failing("reserved"); err != nil {
+func (s *store) Reserved(_ context.Context, key, fingerprint string) (intake.Reservation, error) {
+	if err := s.failing("reserved"); err != nil {
 		return intake.Reservation{}, err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	held, found := r.keys[key]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	held, found := s.keys[key]
 	switch {
 	case !found:
 		return intake.Reservation{Claim: intake.ClaimNew}, nil
@@ -137,37 +137,37 @@ func (r *store) Reserved(_ context.Context, key, fingerprint string) (intake.Res
 	return intake.Reservation{Claim: intake.ClaimDone, ID: held.ID, At: held.At}, nil
 }
 
-func (r *store) Commit(_ context.Context, keys []intake.AcceptedKey) error {
-	<-time.After(r.takes)
-	if err := r.failing("commit"); err != nil {
+func (s *store) Commit(_ context.Context, keys []intake.AcceptedKey) error {
+	<-time.After(s.takes)
+	if err := s.failing("commit"); err != nil {
 		return err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, k := range keys {
-		r.keys[k.Key].Pending, r.keys[k.Key].At = false, k.At
+		s.keys[k.Key].Pending, s.keys[k.Key].At = false, k.At
 	}
 	return nil
 }
 
-func (r *store) Originals(_ context.Context, of []intake.Original) ([]*notification.Notification, error) {
-	<-time.After(r.takes)
-	if err := r.failing("view"); err != nil {
+func (s *store) Originals(_ context.Context, of []intake.Original) ([]*notification.Notification, error) {
+	<-time.After(s.takes)
+	if err := s.failing("view"); err != nil {
 		return nil, err
 	}
 	found := make([]*notification.Notification, len(of))
 	for i, o := range of {
-		found[i] = r.known[o.ID]
+		found[i] = s.known[o.ID]
 	}
 	return found, nil
 }
 
-func (r *store) View(_ context.Context, id string) (*notification.View, error) {
-	r.views.Add(1)
-	if err := r.failing("view"); err != nil {
+func (s *store) View(_ context.Context, id string) (*notification.View, error) {
+	s.views.Add(1)
+	if err := s.failing("view"); err != nil {
 		return nil, err
 	}
-	n, known := r.known[id]
+	n, known := s.known[id]
 	if !known {
 		return nil, notification.ErrNotFound
 	}

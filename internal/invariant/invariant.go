@@ -147,27 +147,27 @@ func New(cfg Config) *Checker {
 
 // Exempt says that a user's preferences have changed, so that nobody knows by what the user's admissions up to now were
 // allowed. Only caps are checked for these, which no preference changes. It may be called on a nil Checker.
-func (a *Checker) Exempt(userID string) {
-	if a == nil {
+func (c *Checker) Exempt(userID string) {
+	if c == nil {
 		return
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	now := a.cfg.Now()
-	if len(a.exempt) >= remembered {
-		clear(a.exempt)
-		a.exemptAll = now
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.cfg.Now()
+	if len(c.exempt) >= remembered {
+		clear(c.exempt)
+		c.exemptAll = now
 	}
-	a.exempt[userID] = now
+	c.exempt[userID] = now
 }
 
 // wishesSince is the moment after which a user's admissions were allowed by the preferences of today. Every process has
 // them by then.
-func (a *Checker) wishesSince(userID string) throttle.Micros {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	changed := a.exemptAll
-	if at, ok := a.exempt[userID]; ok {
+func (c *Checker) wishesSince(userID string) throttle.Micros {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	changed := c.exemptAll
+	if at, ok := c.exempt[userID]; ok {
 		changed = at
 	}
 	if changed.IsZero() {
@@ -177,46 +177,46 @@ func (a *Checker) wishesSince(userID string) throttle.Micros {
 }
 
 // forgetExempt forgets changes that are older than what is looked at of the admissions after a moment.
-func (a *Checker) forgetExempt(after throttle.Micros) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	maps.DeleteFunc(a.exempt, func(userID string, at time.Time) bool { return at.Before(a.since(userID, after)) })
+func (c *Checker) forgetExempt(after throttle.Micros) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	maps.DeleteFunc(c.exempt, func(userID string, at time.Time) bool { return at.Before(c.since(userID, after)) })
 }
 
 // since is how far back the checker looks for a user's admissions after a moment, and for what decided them.
-func (a *Checker) since(userID string, after throttle.Micros) time.Time {
-	return after.Time().Add(-a.cfg.Window(userID) - settling)
+func (c *Checker) since(userID string, after throttle.Micros) time.Time {
+	return after.Time().Add(-c.cfg.Window(userID) - settling)
 }
 
 // clearedOf gives those users whose windows were cleared since their admissions count that a round from a moment on
 // looks at. They are noted before they are cleared, and something may have been admitted in between.
-func (a *Checker) clearedOf(ctx context.Context, admissions []Admission, after throttle.Micros) (
+func (c *Checker) clearedOf(ctx context.Context, admissions []Admission, after throttle.Micros) (
 	map[string]time.Time, error,
 ) {
-	earliest := a.since("", after)
+	earliest := c.since("", after)
 	for _, m := range admissions {
-		if since := a.since(m.UserID, after); since.Before(earliest) {
+		if since := c.since(m.UserID, after); since.Before(earliest) {
 			earliest = since
 		}
 	}
-	cleared, err := a.cfg.Cleared(ctx, earliest)
+	cleared, err := c.cfg.Cleared(ctx, earliest)
 	if err != nil {
 		return nil, fmt.Errorf("read whose windows were cleared: %w", err)
 	}
-	maps.DeleteFunc(cleared, func(userID string, at time.Time) bool { return !at.After(a.since(userID, after)) })
+	maps.DeleteFunc(cleared, func(userID string, at time.Time) bool { return !at.After(c.since(userID, after)) })
 	return cleared, nil
 }
 
 // Latest returns what was found up to now.
-func (a *Checker) Latest() Result {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.result
+func (c *Checker) Latest() Result {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.result
 }
 
 // Run makes rounds until ctx ends.
-func (a *Checker) Run(ctx context.Context) {
-	ticker := time.NewTicker(a.cfg.Every)
+func (c *Checker) Run(ctx context.Context) {
+	ticker := time.NewTicker(c.cfg.Every)
 	defer ticker.Stop()
 	for {
 		select {
@@ -224,8 +224,8 @@ func (a *Checker) Run(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		if err := a.Round(ctx, a.cfg.Now()); err != nil && ctx.Err() == nil {
-			a.cfg.Log.WarnContext(ctx,
+		if err := c.Round(ctx, c.cfg.Now()); err != nil && ctx.Err() == nil {
+			c.cfg.Log.WarnContext(ctx,
 				"the invariant checker could not read the store; it tries again in its next round",
 				"error", err)
 		}
@@ -233,46 +233,46 @@ func (a *Checker) Run(ctx context.Context) {
 }
 
 // Round checks what was admitted since the round before, and looks for notifications that should have ended.
-func (a *Checker) Round(ctx context.Context, now time.Time) error {
-	until := throttle.MicrosOf(now.Add(-a.cfg.Behind))
-	violations, unchecked, err := a.violations(ctx, until)
+func (c *Checker) Round(ctx context.Context, now time.Time) error {
+	until := throttle.MicrosOf(now.Add(-c.cfg.Behind))
+	violations, unchecked, err := c.violations(ctx, until)
 	if err != nil {
 		return err
 	}
-	unended, err := a.unended(ctx, now)
+	unended, err := c.unended(ctx, now)
 	if err != nil {
 		return err
 	}
-	a.checked = max(a.checked, until)
-	a.mu.Lock()
-	a.result = Result{
-		At: now, Violations: a.result.Violations + int64(violations),
-		Unended: a.result.Unended + int64(unended), Unchecked: a.result.Unchecked + int64(unchecked),
+	c.checked = max(c.checked, until)
+	c.mu.Lock()
+	c.result = Result{
+		At: now, Violations: c.result.Violations + int64(violations),
+		Unended: c.result.Unended + int64(unended), Unchecked: c.result.Unchecked + int64(unchecked),
 	}
-	a.mu.Unlock()
-	a.cfg.Found(violations, unended)
+	c.mu.Unlock()
+	c.cfg.Found(violations, unended)
 	return nil
 }
 
 // violations counts the admissions until a moment that came sooner than a rule or the hours allow, and those that can't
 // be checked.
-func (a *Checker) violations(ctx context.Context, until throttle.Micros) (found, notChecked int, err error) {
-	after := a.checked
+func (c *Checker) violations(ctx context.Context, until throttle.Micros) (found, notChecked int, err error) {
+	after := c.checked
 	if until <= after {
 		return 0, 0, nil
 	}
-	admissions, err := a.cfg.Source.Admissions(ctx, after, until, a.cfg.Window)
+	admissions, err := c.cfg.Source.Admissions(ctx, after, until, c.cfg.Window)
 	if err != nil {
 		return 0, 0, fmt.Errorf("read the admissions: %w", err)
 	}
-	cleared, err := a.clearedOf(ctx, admissions, after)
+	cleared, err := c.clearedOf(ctx, admissions, after)
 	if err != nil {
 		return 0, 0, err
 	}
-	a.forgetExempt(after)
+	c.forgetExempt(after)
 	r := &round{
-		cfg: a.cfg, after: after, until: until, inForce: throttle.MicrosOf(a.cfg.InForce().Add(settling)),
-		cleared: cleared, wishesSince: a.wishesSince, unchecked: map[unchecked]int{},
+		cfg: c.cfg, after: after, until: until, inForce: throttle.MicrosOf(c.cfg.InForce().Add(settling)),
+		cleared: cleared, wishesSince: c.wishesSince, unchecked: map[unchecked]int{},
 	}
 	r.version = r.versionNow()
 	slices.SortFunc(admissions, func(x, y Admission) int {
@@ -288,7 +288,7 @@ func (a *Checker) violations(ctx context.Context, until throttle.Micros) (found,
 		}
 		for _, v := range r.findViolations(admissions[:n]) {
 			if found++; found <= named {
-				a.cfg.Log.ErrorContext(ctx, "a limit was exceeded", "user_id", v.UserID, "category", v.Category,
+				c.cfg.Log.ErrorContext(ctx, "a limit was exceeded", "user_id", v.UserID, "category", v.Category,
 					"notification_id", v.ID, "rule", v.rule, "earlier_by", v.early.String())
 			}
 		}
@@ -298,22 +298,22 @@ func (a *Checker) violations(ctx context.Context, until throttle.Micros) (found,
 }
 
 // unended counts the notifications that should have ended and were not counted before.
-func (a *Checker) unended(ctx context.Context, now time.Time) (int, error) {
+func (c *Checker) unended(ctx context.Context, now time.Time) (int, error) {
 	found, known := 0, map[string]bool{}
-	err := a.cfg.Source.EachOpen(ctx, now.Add(-grace), func(o Open) error {
-		limit := o.Since.Add(a.cfg.MaxLife(o))
+	err := c.cfg.Source.EachOpen(ctx, now.Add(-grace), func(o Open) error {
+		limit := o.Since.Add(c.cfg.MaxLife(o))
 		if !o.ExpiresAt.IsZero() && o.ExpiresAt.Before(limit) {
 			limit = o.ExpiresAt
 		}
-		if now.Before(limit.Add(grace)) || known[o.ID] || a.cfg.Paused(o) || len(known) >= remembered {
+		if now.Before(limit.Add(grace)) || known[o.ID] || c.cfg.Paused(o) || len(known) >= remembered {
 			return nil
 		}
 		known[o.ID] = true
-		if a.known[o.ID] {
+		if c.known[o.ID] {
 			return nil
 		}
 		if found++; found <= named {
-			a.cfg.Log.ErrorContext(ctx, "a notification should have ended", "notification_id", o.ID,
+			c.cfg.Log.ErrorContext(ctx, "a notification should have ended", "notification_id", o.ID,
 				"user_id", o.UserID, "category", o.Category, "since", o.Since, "limit", limit)
 		}
 		return nil
@@ -321,6 +321,6 @@ func (a *Checker) unended(ctx context.Context, now time.Time) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("read what has not ended: %w", err)
 	}
-	a.known = known
+	c.known = known
 	return found, nil
 }

@@ -22,27 +22,27 @@ type store struct {
 }
 
 // Admissions implements [invariant.Source].
-func (r *store) Admissions(context.Context, throttle.Micros, throttle.Micros,
+func (s *store) Admissions(context.Context, throttle.Micros, throttle.Micros,
 	func(string) time.Duration,
 ) ([]invariant.Admission, error) {
-	return r.admissions, r.away
+	return s.admissions, s.away
 }
 
 // EachOpen implements [invariant.Source].
-func (r *store) EachOpen(_ context.Context, _ time.Time, do func(invariant.Open) error) error {
-	for _, o := range r.open {
+func (s *store) EachOpen(_ context.Context, _ time.Time, do func(invariant.Open) error) error {
+	for _, o := range s.open {
 		if err := do(o); err != nil {
 			return err
 		}
 	}
-	return r.away
+	return s.away
 }
 
 // admit adds admissions of ada in chat, each so long after the same moment, which is now.
-func (r *store) admit(after ...time.Duration) {
+func (s *store) admit(after ...time.Duration) {
 	now := throttle.MicrosOf(began)
 	for i, d := range after {
-		r.admissions = append(r.admissions, invariant.Admission{
+		s.admissions = append(s.admissions, invariant.Admission{
 			ID: string(rune('a' + i)), UserID: "ada", Category: "chat", At: now + throttle.Micros(d.Microseconds()),
 			Priority: notification.PriorityNormal,
 		})
@@ -53,9 +53,9 @@ func (r *store) admit(after ...time.Duration) {
 var began = time.Now()
 
 // config is that of a checker without anything special, which logs to text if that is not nil.
-func config(r *store, text *bytes.Buffer) invariant.Config {
+func config(s *store, text *bytes.Buffer) invariant.Config {
 	cfg := invariant.Config{
-		Source:  r,
+		Source:  s,
 		Limits:  func(string, string) invariant.Limits { return invariant.Limits{} },
 		Window:  func(string) time.Duration { return time.Hour },
 		InForce: func() time.Time { return time.Time{} },
@@ -83,12 +83,12 @@ func clearedOf(users ...string) func(context.Context, time.Time) (map[string]tim
 }
 
 // round checks a store once, an hour from now, and returns what the checker found and logged.
-func round(t *testing.T, r *store, change func(*invariant.Config),
+func round(t *testing.T, s *store, change func(*invariant.Config),
 	limits invariant.Limits,
 ) (result invariant.Result, log string) {
 	t.Helper()
 	var text bytes.Buffer
-	cfg := config(r, &text)
+	cfg := config(s, &text)
 	cfg.Limits = func(string, string) invariant.Limits { return limits }
 	if change != nil {
 		change(&cfg)
@@ -109,11 +109,11 @@ type slow struct {
 }
 
 // Admissions implements [invariant.Source].
-func (r *slow) Admissions(_ context.Context, _, until throttle.Micros, _ func(string) time.Duration) (
+func (s *slow) Admissions(_ context.Context, _, until throttle.Micros, _ func(string) time.Duration) (
 	ended []invariant.Admission, err error,
 ) {
-	for _, m := range r.admissions {
-		if m.At <= until && !m.At.Time().Add(r.took).After(r.now) {
+	for _, m := range s.admissions {
+		if m.At <= until && !m.At.Time().Add(s.took).After(s.now) {
 			ended = append(ended, m)
 		}
 	}
@@ -124,15 +124,15 @@ func (r *slow) Admissions(_ context.Context, _, until throttle.Micros, _ func(st
 // ends so late is checked all the same.
 func TestSlowDeliveriesAreChecked(t *testing.T) {
 	t.Parallel()
-	r := &slow{took: 90 * time.Second}
-	r.admit(time.Second, 61*time.Second)
-	cfg := config(&r.store, nil)
+	s := &slow{took: 90 * time.Second}
+	s.admit(time.Second, 61*time.Second)
+	cfg := config(&s.store, nil)
 	limits := limitsOf(throttle.Rolling, throttle.Rule{Max: 1, Per: time.Hour})
-	cfg.Source, cfg.Limits = r, func(string, string) invariant.Limits { return limits }
+	cfg.Source, cfg.Limits = s, func(string, string) invariant.Limits { return limits }
 	checker := invariant.New(cfg)
 	for minute := range 10 {
-		r.now = began.Add(time.Duration(minute) * time.Minute)
-		if err := checker.Round(t.Context(), r.now); err != nil {
+		s.now = began.Add(time.Duration(minute) * time.Minute)
+		if err := checker.Round(t.Context(), s.now); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -176,9 +176,9 @@ func TestViolations(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := &store{}
-			r.admit(c.at...)
-			result, log := round(t, r, nil, c.limits)
+			kept := &store{}
+			kept.admit(c.at...)
+			result, log := round(t, kept, nil, c.limits)
 			if result.Violations != c.want || strings.Count(log, "a limit was exceeded") != int(c.want) {
 				t.Errorf("%d violations, want %d; the log says %s", result.Violations, c.want, log)
 			}
@@ -192,9 +192,9 @@ func TestWhatIsNoViolation(t *testing.T) {
 	limits := limitsOf(throttle.Rolling, throttle.Rule{Max: 1, Per: time.Minute})
 	at := []time.Duration{20 * time.Second, 21 * time.Second}
 	for name, change := range map[string]func(*invariant.Config, *store){
-		"bypass":          func(_ *invariant.Config, r *store) { r.admissions[1].Priority = 1 },
-		"another user":    func(_ *invariant.Config, r *store) { r.admissions[1].UserID = "ben" },
-		"a category more": func(_ *invariant.Config, r *store) { r.admissions[1].Category = "news" },
+		"bypass":          func(_ *invariant.Config, s *store) { s.admissions[1].Priority = 1 },
+		"another user":    func(_ *invariant.Config, s *store) { s.admissions[1].UserID = "ben" },
+		"a category more": func(_ *invariant.Config, s *store) { s.admissions[1].Category = "news" },
 		"new limits": func(c *invariant.Config, _ *store) {
 			changed := began.Add(10 * time.Second)
 			c.InForce = func() time.Time { return changed }
@@ -205,16 +205,16 @@ func TestWhatIsNoViolation(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := &store{}
-			r.admit(at...)
-			if result, log := round(t, r, func(c *invariant.Config) { change(c, r) }, limits); result.Violations != 0 {
+			s := &store{}
+			s.admit(at...)
+			if result, log := round(t, s, func(c *invariant.Config) { change(c, s) }, limits); result.Violations != 0 {
 				t.Errorf("counts as a violation: %s", log)
 			}
 		})
 	}
-	r := &store{}
-	r.admit(at...)
-	if result, _ := round(t, r, nil, limits); result.Violations != 1 {
+	s := &store{}
+	s.admit(at...)
+	if result, _ := round(t, s, nil, limits); result.Violations != 1 {
 		t.Errorf("without any of these reasons %d are found, want 1", result.Violations)
 	}
 }
@@ -223,11 +223,11 @@ func TestWhatIsNoViolation(t *testing.T) {
 // back, however far those of others do.
 func TestOneUsersWindowsSayNothingOfAnothers(t *testing.T) {
 	t.Parallel()
-	r := &store{}
-	r.admit(20*time.Second, 21*time.Second, 20*time.Second, 21*time.Second)
-	r.admissions[2].UserID, r.admissions[3].UserID = "wide", "wide"
+	s := &store{}
+	s.admit(20*time.Second, 21*time.Second, 20*time.Second, 21*time.Second)
+	s.admissions[2].UserID, s.admissions[3].UserID = "wide", "wide"
 	limits := limitsOf(throttle.Rolling, throttle.Rule{Max: 1, Per: time.Minute})
-	result, log := round(t, r, func(c *invariant.Config) {
+	result, log := round(t, s, func(c *invariant.Config) {
 		c.Window = func(userID string) time.Duration {
 			if userID == "wide" {
 				return 366 * 24 * time.Hour
@@ -304,12 +304,12 @@ func TestNoResultWithoutTheStore(t *testing.T) {
 // A user who changed their own limits is left out until the windows from before the change have passed.
 func TestChangedLimits(t *testing.T) {
 	t.Parallel()
-	r := &store{}
-	r.admit(time.Second, 2*time.Second)
+	s := &store{}
+	s.admit(time.Second, 2*time.Second)
 	var found int
 	limits := limitsOf(throttle.Rolling, throttle.Rule{Max: 1, Per: time.Minute})
 	cfg := invariant.Config{
-		Source:  r,
+		Source:  s,
 		Limits:  func(string, string) invariant.Limits { return limits },
 		Window:  func(string) time.Duration { return time.Minute },
 		InForce: func() time.Time { return time.Time{} },

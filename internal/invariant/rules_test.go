@@ -254,19 +254,19 @@ func (c ruleCase) check(t *testing.T, last planted) (violations int64, log strin
 func TestBypassesBesideAFixedWindow(t *testing.T) {
 	t.Parallel()
 	limits := policyLimits(t)
-	r := &store{}
+	s := &store{}
 	start := began.Add(time.Minute)
 	for i, after := range []time.Duration{0, 9 * time.Second, 9500 * time.Millisecond, 10500 * time.Millisecond} {
 		priority := notification.PriorityCritical
 		if i == 3 {
 			priority = notification.PriorityNormal
 		}
-		r.admissions = append(r.admissions, invariant.Admission{
+		s.admissions = append(s.admissions, invariant.Admission{
 			ID: string(rune('a' + i)), UserID: "ada", Category: "window", At: throttle.MicrosOf(start.Add(after)),
 			Priority: priority,
 		})
 	}
-	if result, log := round(t, r, func(cfg *invariant.Config) { cfg.Limits = limits },
+	if result, log := round(t, s, func(cfg *invariant.Config) { cfg.Limits = limits },
 		invariant.Limits{}); result.Violations != 0 {
 		t.Errorf("%d violations: %s", result.Violations, log)
 	}

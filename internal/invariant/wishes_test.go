@@ -74,12 +74,12 @@ func TestChangedPreferences(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := &store{}
+			kept := &store{}
 			for i, at := range c.at {
-				r.admissions = append(r.admissions, planted{user: "ada", category: "chat", after: at}.admission(
+				kept.admissions = append(kept.admissions, planted{user: "ada", category: "chat", after: at}.admission(
 					fmt.Sprint(i), throttle.MicrosOf(start)))
 			}
-			cfg := config(r, nil)
+			cfg := config(kept, nil)
 			cfg.Now = func() time.Time { return start }
 			cfg.Limits = func(string, string) invariant.Limits { return limitsOf(throttle.Rolling, c.rule) }
 			checker := invariant.New(cfg)
@@ -109,13 +109,13 @@ func TestChangedWhileItIsChecked(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r, version := &store{}, "old"
-			r.admit(time.Second, 2*time.Second)
-			for i := range r.admissions {
-				r.admissions[i].Version = "old"
+			s, version := &store{}, "old"
+			s.admit(time.Second, 2*time.Second)
+			for i := range s.admissions {
+				s.admissions[i].Version = "old"
 			}
 			var checker *invariant.Checker
-			cfg := config(r, nil)
+			cfg := config(s, nil)
 			cfg.Version = func() string { return version }
 			cfg.Limits = func(string, string) invariant.Limits {
 				change(checker, &version)
@@ -141,9 +141,9 @@ func TestChangedWhileItIsChecked(t *testing.T) {
 func TestChangedPreferencesOfMany(t *testing.T) {
 	t.Parallel()
 	start := began
-	r := &store{}
+	s := &store{}
 	for i, after := range []time.Duration{time.Second, 2 * time.Second, 20 * time.Second, 21 * time.Second} {
-		r.admissions = append(r.admissions, planted{user: "never changed", after: after}.admission(fmt.Sprint(i),
+		s.admissions = append(s.admissions, planted{user: "never changed", after: after}.admission(fmt.Sprint(i),
 			throttle.MicrosOf(start)))
 	}
 	for name, c := range map[string]struct {
@@ -155,7 +155,7 @@ func TestChangedPreferencesOfMany(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cfg := config(&store{admissions: append([]invariant.Admission(nil), r.admissions...)}, nil)
+			cfg := config(&store{admissions: append([]invariant.Admission(nil), s.admissions...)}, nil)
 			cfg.Now = func() time.Time { return start }
 			cfg.Limits = func(string, string) invariant.Limits {
 				return limitsOf(throttle.Rolling, throttle.Rule{Max: 1, Per: time.Minute})
@@ -177,16 +177,16 @@ func TestChangedPreferencesOfMany(t *testing.T) {
 // What was not checked is told, with the reason.
 func TestUncheckedIsTold(t *testing.T) {
 	t.Parallel()
-	r := &store{}
-	r.admit(time.Second, 2*time.Second)
-	result, log := round(t, r, func(cfg *invariant.Config) { cfg.Cleared = clearedOf("ada") },
+	s := &store{}
+	s.admit(time.Second, 2*time.Second)
+	result, log := round(t, s, func(cfg *invariant.Config) { cfg.Cleared = clearedOf("ada") },
 		limitsOf(throttle.Rolling, throttle.Rule{Max: 1, Per: time.Minute}))
 	told := strings.Contains(log, "windows were cleared") && strings.Contains(log, "admissions=2")
 	if result.Unchecked != 2 || !told {
 		t.Errorf("%+v; the log says %s", result, log)
 	}
 	var text strings.Builder
-	cfg := config(r, nil)
+	cfg := config(s, nil)
 	cfg.Log = slog.New(slog.NewTextHandler(&text, nil))
 	checker := invariant.New(cfg)
 	checker.Exempt("ada")

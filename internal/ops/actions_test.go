@@ -23,33 +23,33 @@ type fakeActions struct {
 }
 
 // Cancel implements [ops.Actions].
-func (d *fakeActions) Cancel(_ context.Context, id string) error {
-	if d.fault == nil {
-		d.done = append(d.done, "cancel "+id)
+func (f *fakeActions) Cancel(_ context.Context, id string) error {
+	if f.fault == nil {
+		f.done = append(f.done, "cancel "+id)
 	}
-	return d.fault
+	return f.fault
 }
 
 // Move implements [ops.Actions].
-func (d *fakeActions) Move(context.Context, string, string) (string, error) { return "", d.fault }
+func (f *fakeActions) Move(context.Context, string, string) (string, error) { return "", f.fault }
 
 // Pause implements [ops.Actions].
-func (d *fakeActions) Pause(_ context.Context, p control.Pause) error {
-	d.done = append(d.done, "pause "+p.Subject.String()+" by "+p.By)
+func (f *fakeActions) Pause(_ context.Context, p control.Pause) error {
+	f.done = append(f.done, "pause "+p.Subject.String()+" by "+p.By)
 	return nil
 }
 
 // Note implements [ops.Actions].
-func (d *fakeActions) Note(ctx context.Context, e control.Entry) error {
+func (f *fakeActions) Note(ctx context.Context, e control.Entry) error {
 	if _, bounded := ctx.Deadline(); ctx.Err() != nil || !bounded {
 		return errors.Join(errors.New("no time, or no end of it"), ctx.Err())
 	}
-	d.log = append(d.log, e)
+	f.log = append(f.log, e)
 	return nil
 }
 
 // AuditLog implements [ops.Actions].
-func (d *fakeActions) AuditLog(context.Context, int) ([]control.Entry, error) { return d.log, nil }
+func (f *fakeActions) AuditLog(context.Context, int) ([]control.Entry, error) { return f.log, nil }
 
 // visit is how an action comes in: under which host, to which local address, with which token set.
 type visit struct {
@@ -60,10 +60,10 @@ type visit struct {
 }
 
 // act posts an action.
-func act(t *testing.T, d *fakeActions, v visit) (status int, body string) {
+func act(t *testing.T, f *fakeActions, v visit) (status int, body string) {
 	t.Helper()
 	cfg := config()
-	cfg.Actions, cfg.Tokens = d, secret.NewTokens(v.token)
+	cfg.Actions, cfg.Tokens = f, secret.NewTokens(v.token)
 	if v.body == "" {
 		v.body = `{"action":"cancel","id":"n1"}`
 	}
@@ -127,10 +127,10 @@ func TestActionsNeedTheTokenOrALoopbackAddress(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			d := &fakeActions{}
-			status, body := act(t, d, tt.visit)
-			if status != tt.want || (len(d.done) == 1) != (tt.want == http.StatusOK) || len(d.log) != len(d.done) {
-				t.Errorf("%d %s; done is %v, logged %v", status, body, d.done, d.log)
+			f := &fakeActions{}
+			status, body := act(t, f, tt.visit)
+			if status != tt.want || (len(f.done) == 1) != (tt.want == http.StatusOK) || len(f.log) != len(f.done) {
+				t.Errorf("%d %s; done is %v, logged %v", status, body, f.done, f.log)
 			}
 		})
 	}
@@ -172,10 +172,10 @@ func TestRefusedActionsChangeNothing(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			d := &fakeActions{fault: tt.fault}
-			status, body := act(t, d, visit{body: tt.body})
-			if status != tt.want || !strings.Contains(body, tt.says) || len(d.done)+len(d.log) != 0 {
-				t.Errorf("%d %s; done is %v, logged %v", status, body, d.done, d.log)
+			f := &fakeActions{fault: tt.fault}
+			status, body := act(t, f, visit{body: tt.body})
+			if status != tt.want || !strings.Contains(body, tt.says) || len(f.done)+len(f.log) != 0 {
+				t.Errorf("%d %s; done is %v, logged %v", status, body, f.done, f.log)
 			}
 		})
 	}
@@ -183,42 +183,42 @@ func TestRefusedActionsChangeNothing(t *testing.T) {
 
 func TestTheAuditLogTellsWhoDidWhat(t *testing.T) {
 	t.Parallel()
-	d := &fakeActions{}
-	if status, body := act(t, d, visit{
+	f := &fakeActions{}
+	if status, body := act(t, f, visit{
 		body:   `{"action":"pause","kind":"channel","name":"fcm","why":"too much"}`,
 		header: map[string]string{"Pacer-Operator": "ada\n"},
 	}); status != http.StatusOK {
 		t.Fatalf("%d %s", status, body)
 	}
 	want := control.Entry{By: "ada (127.0.0.1)", Action: "pause", Subject: "channel fcm", Detail: "too much"}
-	if len(d.log) != 1 || d.log[0] != want || d.done[0] != "pause channel fcm by ada (127.0.0.1)" {
-		t.Errorf("logged is %+v, done %v", d.log, d.done)
+	if len(f.log) != 1 || f.log[0] != want || f.done[0] != "pause channel fcm by ada (127.0.0.1)" {
+		t.Errorf("logged is %+v, done %v", f.log, f.done)
 	}
 }
 
 // What was done is in the audit log although whoever asked for it has gone.
 func TestTheAuditLogTellsWhatNobodyWaitedFor(t *testing.T) {
 	t.Parallel()
-	d := &fakeActions{}
-	act(t, d, visit{gone: true})
+	f := &fakeActions{}
+	act(t, f, visit{gone: true})
 	want := control.Entry{By: "(127.0.0.1)", Action: "cancel", Subject: "n1"}
-	if len(d.done) != 1 || len(d.log) != 1 || d.log[0] != want {
-		t.Errorf("done is %v, logged is %+v", d.done, d.log)
+	if len(f.done) != 1 || len(f.log) != 1 || f.log[0] != want {
+		t.Errorf("done is %v, logged is %+v", f.done, f.log)
 	}
 }
 
 // What was done in place of what was asked for is in the audit log too.
 func TestTheAuditLogTellsWhatWasDoneInstead(t *testing.T) {
 	t.Parallel()
-	d := &fakeActions{fault: &ops.PartialError{Reason: "n1 goes on as n2 over its old channel webhook"}}
-	status, body := act(t, d, visit{body: `{"action":"move","id":"n1","channel":"email"}`})
+	f := &fakeActions{fault: &ops.PartialError{Reason: "n1 goes on as n2 over its old channel webhook"}}
+	status, body := act(t, f, visit{body: `{"action":"move","id":"n1","channel":"email"}`})
 	if status != http.StatusConflict || !strings.Contains(body, "n1 goes on as n2 over its old channel webhook") {
 		t.Errorf("%d %s", status, body)
 	}
 	want := control.Entry{
 		By: "(127.0.0.1)", Action: "move", Subject: "n1", Detail: "n1 goes on as n2 over its old channel webhook",
 	}
-	if len(d.log) != 1 || d.log[0] != want {
-		t.Errorf("logged is %+v, want %+v", d.log, want)
+	if len(f.log) != 1 || f.log[0] != want {
+		t.Errorf("logged is %+v, want %+v", f.log, want)
 	}
 }

@@ -188,12 +188,12 @@ func TestOvertakenLooksChangeNothing(t *testing.T) {
 func TestActionsShowAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		d := &fakeActions{}
+		f := &fakeActions{}
 		cfg := config()
-		cfg.Actions = d
+		cfg.Actions = f
 		cfg.Live = ops.NewLive(func(context.Context) (*ops.Snapshot, error) {
 			began := time.Now()
-			users := int64(len(d.done))
+			users := int64(len(f.done))
 			<-time.After(10 * time.Millisecond)
 			return &ops.Snapshot{At: began, Counts: stats.Counts{UsersDeferred: users}}, nil
 		}, cfg.Log)

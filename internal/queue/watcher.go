@@ -218,9 +218,9 @@ func (w *watcher) signal(ctx context.Context, queues []*watched) pending {
 }
 
 // notify wakes the loop that waits for the queue, now or next.
-func (q *watched) notify() {
+func (w *watched) notify() {
 	select {
-	case q.signal <- struct{}{}:
+	case w.signal <- struct{}{}:
 	default:
 	}
 }

@@ -27,11 +27,11 @@ type allowResult struct {
 
 // allowBatch decides many requests. It runs one script for each key prefix, since each prefix may be on a server of its
 // own.
-func (l *Redis) allowBatch(ctx context.Context, requests []allowRequest) ([]allowResult, error) {
+func (r *Redis) allowBatch(ctx context.Context, requests []allowRequest) ([]allowResult, error) {
 	results := make([]allowResult, len(requests))
 	prefixes := make([]string, len(requests))
 	for i, request := range requests {
-		prefixes[i] = l.prefix(request.key.User)
+		prefixes[i] = r.prefix(request.key.User)
 	}
 	var scripts sync.WaitGroup
 	for i, prefix := range prefixes {
@@ -45,23 +45,23 @@ func (l *Redis) allowBatch(ctx context.Context, requests []allowRequest) ([]allo
 			}
 		}
 		if len(of) == len(prefixes) {
-			l.allowOnePrefix(ctx, requests, results, of)
+			r.allowOnePrefix(ctx, requests, results, of)
 			break
 		}
-		scripts.Go(func() { l.allowOnePrefix(ctx, requests, results, of) })
+		scripts.Go(func() { r.allowOnePrefix(ctx, requests, results, of) })
 	}
 	scripts.Wait()
 	return results, nil
 }
 
 // allowOnePrefix decides the requests with these numbers, whose keys share a prefix, in one script.
-func (l *Redis) allowOnePrefix(ctx context.Context, requests []allowRequest, results []allowResult, of []int) {
+func (r *Redis) allowOnePrefix(ctx context.Context, requests []allowRequest, results []allowResult, of []int) {
 	keys, args := make([]string, 0, 2*len(of)), make([]any, 1, 16+2*len(of))
 	numbers := make([]string, len(of))
 	var distinct []Plan
 	for i, j := range of {
 		plan := requests[j].plan
-		keys = append(keys, l.keys(requests[j].key, plan)...)
+		keys = append(keys, r.keys(requests[j].key, plan)...)
 		number := slices.IndexFunc(distinct, plan.Equal)
 		if number < 0 {
 			number, distinct = len(distinct), append(distinct, plan)
@@ -74,7 +74,7 @@ func (l *Redis) allowOnePrefix(ctx context.Context, requests []allowRequest, res
 	for i, j := range of {
 		args = append(args, requests[j].token, numbers[i])
 	}
-	reply, err := l.allow.Run(ctx, l.client, keys, args...).Slice()
+	reply, err := r.allow.Run(ctx, r.client, keys, args...).Slice()
 	if err == nil && len(reply) != 1+3*len(of) {
 		err = fmt.Errorf("the script returned %d fields for %d requests", len(reply), len(of))
 	}

@@ -22,9 +22,9 @@ type limitedAPI struct {
 
 func newAPI(t testing.TB, limiter throttle.Limiter) *limitedAPI {
 	t.Helper()
-	g := &limitedAPI{now: time.Unix(1_800_000_000, 300_000_000)}
+	a := &limitedAPI{now: time.Unix(1_800_000_000, 300_000_000)}
 	if limiter == nil {
-		limiter = throttle.NewMemory(func() time.Time { return g.now })
+		limiter = throttle.NewMemory(func() time.Time { return a.now })
 	}
 	m := &throttle.Middleware{
 		Limiter: limiter, Key: func(r *http.Request) string { return r.Header.Get("Authorization") },
@@ -38,15 +38,15 @@ func newAPI(t testing.TB, limiter throttle.Limiter) *limitedAPI {
 	if err != nil {
 		t.Fatalf("wrap: %v", err)
 	}
-	g.Handler = handler
-	return g
+	a.Handler = handler
+	return a
 }
 
-func (g *limitedAPI) get(key, path string) *httptest.ResponseRecorder {
+func (a *limitedAPI) get(key, path string) *httptest.ResponseRecorder {
 	request := httptest.NewRequestWithContext(context.Background(), http.MethodGet, path, http.NoBody)
 	request.Header.Set("Authorization", key)
 	response := httptest.NewRecorder()
-	g.ServeHTTP(response, request)
+	a.ServeHTTP(response, request)
 	return response
 }
 

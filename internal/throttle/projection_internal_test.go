@@ -27,40 +27,40 @@ type projected struct {
 func randomProjected(t *testing.T, r *rand.Rand) *projected {
 	t.Helper()
 	clock := epochOfTraces.Time()
-	s := &projected{
+	p := &projected{
 		plan: randomPlan(r, Algorithm(max(0, r.IntN(len(algorithms)+2)-2))), now: epochOfTraces, clockAt: &clock,
 		key: Key{User: "user" + strconv.Itoa(r.IntN(100)), Category: "chat"},
 	}
-	s.memory = NewMemory(func() time.Time { return *s.clockAt })
-	plans := []Plan{s.plan}
+	p.memory = NewMemory(func() time.Time { return *p.clockAt })
+	plans := []Plan{p.plan}
 	withNamedCaps(r, plans)
 	withPeriods(r, plans)
-	s.plan = plans[0].stretched([]int{1, 5, 100}[r.IntN(3)])
-	for i := range s.plan.Rules { // some are deep enough to tell a period from a coincidence
-		if s.plan.Rules[i].Kind != KindGap && r.IntN(3) == 0 {
-			s.plan.Rules[i].Max += r.IntN(30)
+	p.plan = plans[0].stretched([]int{1, 5, 100}[r.IntN(3)])
+	for i := range p.plan.Rules { // some are deep enough to tell a period from a coincidence
+		if p.plan.Rules[i].Kind != KindGap && r.IntN(3) == 0 {
+			p.plan.Rules[i].Max += r.IntN(30)
 		}
 	}
 	for i := range r.IntN(40) {
-		later := s.now + Micros(r.IntN(300_000))
+		later := p.now + Micros(r.IntN(300_000))
 		if r.IntN(3) > 0 {
 			later -= later % 100_000
 		}
-		s.now = max(s.now, later)
-		clock = s.now.Time()
-		if _, err := s.memory.Allow(t.Context(), s.key, s.plan, "past"+strconv.Itoa(i)); err != nil {
+		p.now = max(p.now, later)
+		clock = p.now.Time()
+		if _, err := p.memory.Allow(t.Context(), p.key, p.plan, "past"+strconv.Itoa(i)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if r.IntN(2) == 0 {
-		s.plan.Closed = randomClosed(r)
-		for i := range s.plan.Closed {
-			s.plan.Closed[i].From += Micros(i) * 40_000_000
-			s.plan.Closed[i].Until += Micros(i) * 40_000_000
+		p.plan.Closed = randomClosed(r)
+		for i := range p.plan.Closed {
+			p.plan.Closed[i].From += Micros(i) * 40_000_000
+			p.plan.Closed[i].Until += Micros(i) * 40_000_000
 		}
-		s.plan.Spread = time.Duration(r.IntN(3)) * time.Second
+		p.plan.Spread = time.Duration(r.IntN(3)) * time.Second
 	}
-	return s
+	return p
 }
 
 // stretched is the plan with longer periods.
@@ -81,34 +81,34 @@ func (p Plan) stretched(by int) Plan {
 }
 
 // projection makes one of what the memory limiter remembers.
-func (s *projected) projection() *Projection {
+func (p *projected) projection() *Projection {
 	category, caps := &Past{}, &CapPasts{}
-	if c := s.memory.cells[stateName(s.key, s.plan.Algorithm)]; c != nil && !c.expired(s.now) {
+	if c := p.memory.cells[stateName(p.key, p.plan.Algorithm)]; c != nil && !c.expired(p.now) {
 		*category = Past{cell: *c}
 		category.cell.times = append([]Micros(nil), c.times...)
 		category.cell.limits = append([]limitCounter(nil), c.limits...)
 	}
-	for name, c := range s.memory.cells {
-		if name.isCap && !c.expired(s.now) {
+	for name, c := range p.memory.cells {
+		if name.isCap && !c.expired(p.now) {
 			caps.log(name.named).times = append([]Micros(nil), c.times...)
 		}
 	}
-	return NewProjection(s.now, s.key, s.plan, category, caps)
+	return NewProjection(p.now, p.key, p.plan, category, caps)
 }
 
 // play has the memory limiter admit so many, each as soon as it may, and returns when the next may, and why. The
 // request for it is made at the moment of the one before.
-func (s *projected) play(t *testing.T, places int) (at Micros, by Cause) {
+func (p *projected) play(t *testing.T, places int) (at Micros, by Cause) {
 	t.Helper()
-	*s.clockAt = s.now.Time()
+	*p.clockAt = p.now.Time()
 	for i := 0; ; i++ {
-		q := s.memory.newRequest(s.key, s.plan)
+		q := p.memory.newRequest(p.key, p.plan)
 		at, by = q.decide()
 		if i == places {
 			return at, by
 		}
-		*s.clockAt = at.Time()
-		d, err := s.memory.Allow(t.Context(), s.key, s.plan, "n"+strconv.Itoa(i))
+		*p.clockAt = at.Time()
+		d, err := p.memory.Allow(t.Context(), p.key, p.plan, "n"+strconv.Itoa(i))
 		if err != nil || !d.Allowed {
 			t.Fatalf("number %d is not admitted at its slot: %+v, %v", i, d, err)
 		}

@@ -33,7 +33,7 @@ func NewRedis(client redis.UniversalClient, prefix func(user string) string) *Re
 
 // newRedis is NewRedis with Lua before every script. Tests use it to replace the server's clock.
 func newRedis(client redis.UniversalClient, prefix func(user string) string, before string) *Redis {
-	l := &Redis{
+	r := &Redis{
 		client: client,
 		prefix: prefix,
 		allow:  script.New(before + LogFunctions + DecideFunctions + lua("admit", "scripts/allow_batch")),
@@ -41,14 +41,14 @@ func newRedis(client redis.UniversalClient, prefix func(user string) string, bef
 		peek:   script.NewWhenFull(before + LogFunctions + peekFunctions + lua("usage", "scripts/peek")),
 		refund: script.NewWhenFull(before + LogFunctions + peekFunctions + lua("refund", "scripts/refund")),
 	}
-	for i := range l.batchers {
-		l.batchers[i] = batch.New(maxAllowBatch, l.allowBatch)
+	for i := range r.batchers {
+		r.batchers[i] = batch.New(maxAllowBatch, r.allowBatch)
 	}
-	return l
+	return r
 }
 
-func (l *Redis) keys(key Key, plan Plan) []string {
-	prefix := l.prefix(key.User)
+func (r *Redis) keys(key Key, plan Plan) []string {
+	prefix := r.prefix(key.User)
 	keys := []string{plan.StateKey(prefix, key), CapKey(prefix, key)}
 	for _, rules := range plan.NamedCaps() {
 		keys = append(keys, NamedKey(prefix, rules[0].Cap, key))
@@ -57,12 +57,12 @@ func (l *Redis) keys(key Key, plan Plan) []string {
 }
 
 // Allow implements [Limiter].
-func (l *Redis) Allow(ctx context.Context, key Key, plan Plan, token string) (Decision, error) {
+func (r *Redis) Allow(ctx context.Context, key Key, plan Plan, token string) (Decision, error) {
 	if err := checkToken(token); err != nil {
 		return Decision{}, err
 	}
-	shard := crc32.ChecksumIEEE([]byte(key.User)) % uint32(len(l.batchers))
-	result, err := l.batchers[shard].Do(ctx, allowRequest{key, plan.For(key.User), token})
+	shard := crc32.ChecksumIEEE([]byte(key.User)) % uint32(len(r.batchers))
+	result, err := r.batchers[shard].Do(ctx, allowRequest{key, plan.For(key.User), token})
 	if err = cmp.Or(err, result.err); err != nil {
 		return Decision{}, fmt.Errorf("ask the limiter for %s: %w", key.Category, err)
 	}
@@ -70,11 +70,11 @@ func (l *Redis) Allow(ctx context.Context, key Key, plan Plan, token string) (De
 }
 
 // Spend implements [Limiter].
-func (l *Redis) Spend(ctx context.Context, key Key, plan Plan, token string) (Usage, error) {
+func (r *Redis) Spend(ctx context.Context, key Key, plan Plan, token string) (Usage, error) {
 	if err := checkToken(token); err != nil {
 		return Usage{}, err
 	}
-	reply, err := l.spend.Run(ctx, l.client, l.keys(key, plan), plan.For(key.User).Args([]any{token})...).Int64Slice()
+	reply, err := r.spend.Run(ctx, r.client, r.keys(key, plan), plan.For(key.User).Args([]any{token})...).Int64Slice()
 	if err != nil {
 		return Usage{}, fmt.Errorf("ask the limiter for %s: %w", key.Category, err)
 	}
@@ -85,8 +85,8 @@ func (l *Redis) Spend(ctx context.Context, key Key, plan Plan, token string) (Us
 }
 
 // Peek implements [Limiter].
-func (l *Redis) Peek(ctx context.Context, key Key, plan Plan) (Usage, error) {
-	reply, err := l.peek.Run(ctx, l.client, l.keys(key, plan), plan.For(key.User).Args(nil)...).Int64Slice()
+func (r *Redis) Peek(ctx context.Context, key Key, plan Plan) (Usage, error) {
+	reply, err := r.peek.Run(ctx, r.client, r.keys(key, plan), plan.For(key.User).Args(nil)...).Int64Slice()
 	if err != nil {
 		return Usage{}, fmt.Errorf("read the limiter's windows of %s: %w", key.Category, err)
 	}
@@ -133,12 +133,12 @@ func parseRules(plan Plan, reply []int64) []RuleUsage {
 }
 
 // Refund implements [Limiter].
-func (l *Redis) Refund(ctx context.Context, key Key, plan Plan, token string, at Micros) (bool, error) {
+func (r *Redis) Refund(ctx context.Context, key Key, plan Plan, token string, at Micros) (bool, error) {
 	if err := checkToken(token); err != nil {
 		return false, err
 	}
 	args := plan.Args([]any{token, strconv.FormatInt(int64(at), 10)})
-	done, err := l.refund.Run(ctx, l.client, l.keys(key, plan), args...).Int64()
+	done, err := r.refund.Run(ctx, r.client, r.keys(key, plan), args...).Int64()
 	if err != nil {
 		return false, fmt.Errorf("refund an admission of %s: %w", key.Category, err)
 	}
@@ -146,13 +146,13 @@ func (l *Redis) Refund(ctx context.Context, key Key, plan Plan, token string, at
 }
 
 // Clear implements [Limiter].
-func (l *Redis) Clear(ctx context.Context, key Key) error {
-	prefix := l.prefix(key.User)
+func (r *Redis) Clear(ctx context.Context, key Key) error {
+	prefix := r.prefix(key.User)
 	keys := []string{CapKey(prefix, key)}
 	for algorithm := range algorithms {
 		keys = append(keys, Plan{Algorithm: Algorithm(algorithm)}.StateKey(prefix, key))
 	}
-	if err := l.client.Unlink(ctx, keys...).Err(); err != nil {
+	if err := r.client.Unlink(ctx, keys...).Err(); err != nil {
 		return fmt.Errorf("clear the windows of %s: %w", key.Category, err)
 	}
 	return nil

@@ -229,16 +229,16 @@ func (w *world) newClient(p *process) *redis.Client {
 }
 
 // DialHook implements redis.Hook.
-func (h redisSteps) DialHook(redis.DialHook) redis.DialHook {
+func (s redisSteps) DialHook(redis.DialHook) redis.DialHook {
 	return func(context.Context, string, string) (net.Conn, error) {
 		return nil, errors.New("chaos: a command went past the world's hook")
 	}
 }
 
 // ProcessHook implements redis.Hook.
-func (h redisSteps) ProcessHook(redis.ProcessHook) redis.ProcessHook {
+func (s redisSteps) ProcessHook(redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		err := h.do(ctx, []redis.Cmder{cmd})
+		err := s.do(ctx, []redis.Cmder{cmd})
 		if err != nil {
 			cmd.SetErr(err)
 		}
@@ -247,9 +247,9 @@ func (h redisSteps) ProcessHook(redis.ProcessHook) redis.ProcessHook {
 }
 
 // ProcessPipelineHook implements redis.Hook.
-func (h redisSteps) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (s redisSteps) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
-		err := h.do(ctx, cmds)
+		err := s.do(ctx, cmds)
 		for _, cmd := range cmds {
 			if err != nil && cmd.Err() == nil && isCut(err) {
 				cmd.SetErr(err)
@@ -264,40 +264,40 @@ func isCut(err error) bool {
 }
 
 // do makes one step of commands that are sent together.
-func (h redisSteps) do(ctx context.Context, cmds []redis.Cmder) error {
-	label := h.w.redis.label(cmds[0])
+func (s redisSteps) do(ctx context.Context, cmds []redis.Cmder) error {
+	label := s.w.redis.label(cmds[0])
 	if label == "" {
-		return h.w.redis.run(time.Now(), cmds...) // NOSCRIPT
+		return s.w.redis.run(time.Now(), cmds...) // NOSCRIPT
 	}
 	if len(cmds) > 1 {
 		label = "redis pipeline of " + strings.TrimPrefix(label, "redis ")
 	}
-	v := h.w.await(ctx, label)
+	v := s.w.await(ctx, label)
 	if v == made || v == twice || v == lost || v == lastAfter {
-		if down, err := h.partly(cmds); down {
+		if down, err := s.partly(cmds); down {
 			return err
 		}
 	}
 	switch v {
 	case made:
-		return h.w.redis.run(time.Now(), cmds...)
+		return s.w.redis.run(time.Now(), cmds...)
 	case twice:
-		_ = h.w.redis.run(time.Now(), copyOf(cmds)...) // its reply is lost
-		return h.w.redis.run(time.Now(), cmds...)
+		_ = s.w.redis.run(time.Now(), copyOf(cmds)...) // its reply is lost
+		return s.w.redis.run(time.Now(), cmds...)
 	case lost:
-		_ = h.w.redis.run(time.Now(), copyOf(cmds)...)
+		_ = s.w.redis.run(time.Now(), copyOf(cmds)...)
 		return errCut
 	case late:
 		copies := copyOf(cmds)
-		h.w.arriveLater(label, func() { _ = h.w.redis.run(time.Now(), copies...) })
-		h.w.sleep(ctx, h.proc, redisTimeout)
+		s.w.arriveLater(label, func() { _ = s.w.redis.run(time.Now(), copies...) })
+		s.w.sleep(ctx, s.proc, redisTimeout)
 		return errLate
 	case lastBefore:
-		h.proc.die()
+		s.proc.die()
 		return errDead
 	case lastAfter:
-		_ = h.w.redis.run(time.Now(), copyOf(cmds)...)
-		h.proc.die()
+		_ = s.w.redis.run(time.Now(), copyOf(cmds)...)
+		s.proc.die()
 		return errDead
 	case dead:
 		return errDead
@@ -307,21 +307,21 @@ func (h redisSteps) do(ctx context.Context, cmds []redis.Cmder) error {
 }
 
 // partly makes what does not concern a shard that is down, and reports whether anything does.
-func (h redisSteps) partly(cmds []redis.Cmder) (bool, error) {
-	if h.w.shardDown < 0 {
+func (s redisSteps) partly(cmds []redis.Cmder) (bool, error) {
+	if s.w.shardDown < 0 {
 		return false, nil
 	}
-	tag := "{push-" + strconv.Itoa(h.w.shardDown) + "}"
+	tag := "{push-" + strconv.Itoa(s.w.shardDown) + "}"
 	if !slices.ContainsFunc(cmds, func(cmd redis.Cmder) bool { return concerns(cmd, tag) }) {
 		return false, nil
 	}
-	h.w.count("shard-down redis")
+	s.w.count("shard-down redis")
 	for _, cmd := range cmds {
 		if concerns(cmd, tag) {
 			cmd.SetErr(errors.New("CLUSTERDOWN The cluster is down"))
 			continue
 		}
-		_ = h.w.redis.run(time.Now(), cmd) // the command has its own error
+		_ = s.w.redis.run(time.Now(), cmd) // the command has its own error
 	}
 	return true, firstError(cmds)
 }

@@ -96,19 +96,19 @@ func (w *world) await(ctx context.Context, label string) verdict {
 	}
 }
 
-func (q *steps) remove(s *step) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.waiting = slices.DeleteFunc(q.waiting, func(x *step) bool { return x == s })
+func (all *steps) remove(s *step) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	all.waiting = slices.DeleteFunc(all.waiting, func(x *step) bool { return x == s })
 }
 
 // first returns the step of an operation that is to be decided next: of several in an order that is the same in every
 // run.
-func (q *steps) first(number int) *step {
-	q.mu.Lock()
-	defer q.mu.Unlock()
+func (all *steps) first(number int) *step {
+	all.mu.Lock()
+	defer all.mu.Unlock()
 	var found *step
-	for _, s := range q.waiting {
+	for _, s := range all.waiting {
 		if s.op.number != number {
 			continue
 		}
@@ -120,11 +120,11 @@ func (q *steps) first(number int) *step {
 }
 
 // operations lists the numbers of those that wait at a step, in order.
-func (q *steps) operations() []int {
-	q.mu.Lock()
-	defer q.mu.Unlock()
+func (all *steps) operations() []int {
+	all.mu.Lock()
+	defer all.mu.Unlock()
 	var numbers []int
-	for _, s := range q.waiting {
+	for _, s := range all.waiting {
 		numbers = append(numbers, s.op.number)
 	}
 	slices.Sort(numbers)
@@ -142,10 +142,10 @@ func (w *world) decide(s *step, v verdict) {
 }
 
 // dropAll gives every waiting step of a process its last verdict.
-func (q *steps) dropAll(p *process) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.waiting = slices.DeleteFunc(q.waiting, func(s *step) bool {
+func (all *steps) dropAll(p *process) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	all.waiting = slices.DeleteFunc(all.waiting, func(s *step) bool {
 		if s.op.proc == p {
 			s.reply <- dead
 			return true

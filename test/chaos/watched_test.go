@@ -19,14 +19,14 @@ type watched struct {
 }
 
 // Take implements dispatch.Store.
-func (r watched) Take(ctx context.Context, round dispatch.TakeRequest) (dispatch.TakeResult, error) {
-	w, op := r.proc.w, operationOf(ctx)
+func (s watched) Take(ctx context.Context, round dispatch.TakeRequest) (dispatch.TakeResult, error) {
+	w, op := s.proc.w, operationOf(ctx)
 	asked, again := w.ledger.asks(round)
 	sent := round
 	if w.mutation == "lost rounds are asked anew" {
 		sent.ID = fmt.Sprintf("%s-%d", round.ID, time.Now().UnixNano())
 	}
-	reply, err := r.store.Take(ctx, sent)
+	reply, err := s.store.Take(ctx, sent)
 	if op == nil || err != nil {
 		return reply, err
 	}
@@ -141,17 +141,17 @@ func inFlight(ctx context.Context, client *redis.Client, partition int) map[stri
 }
 
 // Settle implements dispatch.Store.
-func (r watched) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome) (dispatch.Settlement, error) {
+func (s watched) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome) (dispatch.Settlement, error) {
 	op := operationOf(ctx)
-	l := r.proc.w.ledger
+	l := s.proc.w.ledger
 	if o.Disposition == dispatch.Returned {
-		r.proc.late.Store(true)
+		s.proc.late.Store(true)
 	}
-	settlement, err := r.store.Settle(ctx, g, o)
+	settlement, err := s.store.Settle(ctx, g, o)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	held := l.grants[granted{op, g.Notification.ID}]
-	if held == nil || held.d == nil || r.proc.isDead() {
+	if held == nil || held.d == nil || s.proc.isDead() {
 		return settlement, err
 	}
 	switch {

@@ -15,15 +15,15 @@ import (
 )
 
 // check checks every promise over all that a soak accepted.
-func (r *soakReport) check(d *deployment, x *traffic) {
-	all, calls := x.all(), d.receiver.deliveries()
+func (r *soakReport) check(d *deployment, t *traffic) {
+	all, calls := t.all(), d.receiver.deliveries()
 	ends, err := d.ends()
 	if err != nil {
 		r.blame("read the store: %v", err)
 		return
 	}
 	r.say("%d accepted, %d calls to the provider", len(all), len(calls))
-	r.checkRefused(x.refused(), calls)
+	r.checkRefused(t.refused(), calls)
 	r.checkEnds(all, ends, calls)
 	r.checkDoubles(d, all, calls)
 	r.checkTimes(all, calls)

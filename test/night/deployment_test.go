@@ -62,27 +62,27 @@ func with(status int, text string) providertest.Rule {
 }
 
 // deploy starts what a case needs.
-func deploy(t *testing.T, c *night) *deployment {
+func deploy(t *testing.T, n *night) *deployment {
 	t.Helper()
 	d := &deployment{T: t, program: dispatcherPath, receiver: startReceiver(t)}
-	text := c.policy
+	text := n.policy
 	if text == "" {
 		text = policy
 	}
 	d.policy = d.file("policy.yaml", text)
-	if c.prepare != nil {
-		c.prepare(d)
+	if n.prepare != nil {
+		n.prepare(d)
 	}
 	if d.redisURL == "" {
 		d.redisURL = redistest.URL(t)
 	}
-	if c.postgres && d.databaseURL == "" {
+	if n.postgres && d.databaseURL == "" {
 		d.databaseURL = postgrestest.URL(t)
 	}
-	for _, roles := range c.roles() {
+	for _, roles := range n.roles() {
 		d.start(roles)
 	}
-	workers := strings.Count(strings.Join(c.roles(), " "), "worker")
+	workers := strings.Count(strings.Join(n.roles(), " "), "worker")
 	d.await("all workers are listed", func() bool {
 		d.calm = d.scrape()
 		return d.calm[`pacer_workers{instance="process-0"}`] == float64(workers)

@@ -50,24 +50,24 @@ func cases() []*night {
 	return all
 }
 
-func (c *night) roles() []string {
-	if len(c.processes) == 0 {
+func (n *night) roles() []string {
+	if len(n.processes) == 0 {
 		return []string{"api,worker,ops"}
 	}
-	return c.processes
+	return n.processes
 }
 
 // settled is for how long pages that are to be learned must say the same.
 const settled = 5 * time.Second
 
 // run plays the case until everything says what the golden file has, and the right alerts would fire.
-func (c *night) run(t *testing.T) {
+func (n *night) run(t *testing.T) {
 	t.Helper()
 	expected.Lock()
-	want := expected.said[c.title]
+	want := expected.said[n.title]
 	expected.Unlock()
-	d := deploy(t, c)
-	c.trouble(d)
+	d := deploy(t, n)
+	n.trouble(d)
 	var last, before said
 	var alerts []string
 	since := time.Now()
@@ -80,9 +80,9 @@ func (c *night) run(t *testing.T) {
 		if !right && (!*update || time.Since(since) < settled) {
 			continue
 		}
-		if alerts = d.firing(c.alerts, d.calm, d.scrape()); slices.Equal(c.alerts, alerts) {
+		if alerts = d.firing(n.alerts, d.calm, d.scrape()); slices.Equal(n.alerts, alerts) {
 			if !right {
-				learn(c.title, before)
+				learn(n.title, before)
 			}
 			return
 		}
@@ -91,7 +91,7 @@ func (c *night) run(t *testing.T) {
 		{"user", want.user, last.user},
 		{"explain", want.explain, last.explain},
 		{"dashboard", strings.Join(want.dashboard, "\n          "), strings.Join(last.dashboard, "\n          ")},
-		{"alerts", strings.Join(c.alerts, ", "), strings.Join(alerts, ", ")},
+		{"alerts", strings.Join(n.alerts, ", "), strings.Join(alerts, ", ")},
 	} {
 		t.Errorf("%s:\n  want    %s\n  it says %s", view.name, view.want, view.got)
 	}

@@ -70,12 +70,12 @@ type insertResult struct {
 
 // Accept implements [intake.Store]. A notification is accepted once the database has committed it, whatever Redis does.
 // A large batch is divided, so that one part is inserted while another is put into its backlogs.
-func (r *Store) Accept(ctx context.Context, batch []*notification.Notification) ([]intake.Accepted, error) {
+func (s *Store) Accept(ctx context.Context, batch []*notification.Notification) ([]intake.Accepted, error) {
 	accepted := make([]intake.Accepted, len(batch))
 	var parts errgroup.Group
 	parts.SetLimit(inserters)
-	for _, part := range r.partsOf(batch) {
-		parts.Go(func() error { return r.acceptPart(ctx, batch, part, accepted) })
+	for _, part := range s.partsOf(batch) {
+		parts.Go(func() error { return s.acceptPart(ctx, batch, part, accepted) })
 	}
 	if err := parts.Wait(); err != nil {
 		return nil, err
@@ -85,11 +85,11 @@ func (r *Store) Accept(ctx context.Context, batch []*notification.Notification) 
 
 // partsOf divides a batch by partitions, so that the notifications of a user keep their order. A batch in which an id
 // comes twice is not divided: two statements would wait for each other.
-func (r *Store) partsOf(batch []*notification.Notification) [][]int {
+func (s *Store) partsOf(batch []*notification.Notification) [][]int {
 	partitions := map[int][]int{}
 	ids := make(map[string]struct{}, len(batch))
 	for i, n := range batch {
-		partition := r.agendas.PartitionOf(n.UserID)
+		partition := s.agendas.PartitionOf(n.UserID)
 		partitions[partition] = append(partitions[partition], i)
 		ids[n.ID] = struct{}{}
 	}
@@ -114,7 +114,7 @@ func (r *Store) partsOf(batch []*notification.Notification) [][]int {
 }
 
 // acceptPart accepts the notifications of a batch that have the given indexes.
-func (r *Store) acceptPart(ctx context.Context, batch []*notification.Notification, part []int,
+func (s *Store) acceptPart(ctx context.Context, batch []*notification.Notification, part []int,
 	accepted []intake.Accepted,
 ) error {
 	notifications := make([]*notification.Notification, len(part))
@@ -122,15 +122,15 @@ func (r *Store) acceptPart(ctx context.Context, batch []*notification.Notificati
 		notifications[i] = batch[index]
 	}
 	var under []*placing
-	for i, o := range r.insertAll(ctx, notifications) {
+	for i, o := range s.insertAll(ctx, notifications) {
 		switch {
 		case valueRefused(o.Err):
-			r.cfg.Log.WarnContext(ctx, "Postgres refuses a notification for a value in it; it is not accepted",
+			s.cfg.Log.WarnContext(ctx, "Postgres refuses a notification for a value in it; it is not accepted",
 				"notification_id", notifications[i].ID, "error", o.Err)
 			accepted[part[i]] = intake.Accepted{Err: intake.ErrUnstorable}
 			continue
 		case limited.LockedOut(o.Err):
-			r.cfg.Log.WarnContext(ctx, "another transaction in the database keeps a notification locked; it is not accepted",
+			s.cfg.Log.WarnContext(ctx, "another transaction in the database keeps a notification locked; it is not accepted",
 				"notification_id", notifications[i].ID)
 			accepted[part[i]] = intake.Accepted{Err: o.Err}
 			continue
@@ -142,7 +142,7 @@ func (r *Store) acceptPart(ctx context.Context, batch []*notification.Notificati
 			under = append(under, p)
 		}
 	}
-	r.placer.wait(ctx, under)
+	s.placer.wait(ctx, under)
 	return nil
 }
 
@@ -157,20 +157,20 @@ func acceptedAs(n *notification.Notification, found insertResult) intake.Accepte
 
 // insertAll inserts a single notification together with those of other callers, and many in a statement of their own.
 // Those that are locked are then tried again by themselves. What many left untried is not, to keep their order.
-func (r *Store) insertAll(ctx context.Context, all []*notification.Notification) []batch.Outcome[insertResult] {
+func (s *Store) insertAll(ctx context.Context, all []*notification.Notification) []batch.Outcome[insertResult] {
 	var outcomes []batch.Outcome[insertResult]
 	if len(all) > 1 {
-		outcomes = r.insertApart(ctx, all)
-	} else if _, locked := r.lockedIDs.Load(all[0].ID); locked {
-		return r.insertAlone(ctx, all)
+		outcomes = s.insertApart(ctx, all)
+	} else if _, locked := s.lockedIDs.Load(all[0].ID); locked {
+		return s.insertAlone(ctx, all)
 	} else {
-		result, err := r.inserts.Do(ctx, all[0])
+		result, err := s.inserts.Do(ctx, all[0])
 		outcomes = []batch.Outcome[insertResult]{{Result: result, Err: err}}
 	}
 	var locked sync.WaitGroup
 	for i, o := range outcomes {
 		if limited.LockedOut(o.Err) && (len(all) == 1 || !errors.Is(o.Err, limited.ErrLocked)) {
-			locked.Go(func() { outcomes[i] = r.insertAlone(ctx, all[i:i+1])[0] })
+			locked.Go(func() { outcomes[i] = s.insertAlone(ctx, all[i:i+1])[0] })
 		}
 	}
 	locked.Wait()
@@ -178,12 +178,12 @@ func (r *Store) insertAll(ctx context.Context, all []*notification.Notification)
 }
 
 // insertAlone inserts a notification that may be locked.
-func (r *Store) insertAlone(ctx context.Context, one []*notification.Notification) []batch.Outcome[insertResult] {
+func (s *Store) insertAlone(ctx context.Context, one []*notification.Notification) []batch.Outcome[insertResult] {
 	var outcomes []batch.Outcome[insertResult]
 	id := one[0].ID
-	err := r.lockedAccepts.Do(ctx, func() error {
-		outcomes = r.insertApart(ctx, one)
-		r.noteLocked(id, limited.LockedOut(outcomes[0].Err))
+	err := s.lockedAccepts.Do(ctx, func() error {
+		outcomes = s.insertApart(ctx, one)
+		s.noteLocked(id, limited.LockedOut(outcomes[0].Err))
 		return outcomes[0].Err
 	})
 	if limited.LockedOut(err) {
@@ -196,30 +196,30 @@ func (r *Store) insertAlone(ctx context.Context, one []*notification.Notificatio
 }
 
 // noteLocked notes whether an id was found locked.
-func (r *Store) noteLocked(id string, locked bool) {
-	kept, _ := r.lockedIDs.Load(id)
+func (s *Store) noteLocked(id string, locked bool) {
+	kept, _ := s.lockedIDs.Load(id)
 	timer, known := kept.(*time.Timer)
 	switch {
 	case !locked:
-		r.lockedIDs.Delete(id)
+		s.lockedIDs.Delete(id)
 	case known:
 		timer.Reset(lockedFor)
 	default:
-		r.lockedIDs.Store(id, time.AfterFunc(lockedFor, func() { r.lockedIDs.Delete(id) }))
+		s.lockedIDs.Store(id, time.AfterFunc(lockedFor, func() { s.lockedIDs.Delete(id) }))
 	}
 }
 
 // insertApart inserts notifications in one statement. When Postgres refuses that for a value, or it is locked out, it
 // takes the statement apart, until those that can't be inserted are by themselves.
-func (r *Store) insertApart(ctx context.Context, all []*notification.Notification) []batch.Outcome[insertResult] {
-	ctx, cancel := bounded(ctx, r.cfg.AcceptTimeout)
+func (s *Store) insertApart(ctx context.Context, all []*notification.Notification) []batch.Outcome[insertResult] {
+	ctx, cancel := bounded(ctx, s.cfg.AcceptTimeout)
 	defer cancel()
 	var since time.Time
 	return batch.Divide(all, func(part []*notification.Notification) ([]insertResult, error) {
 		if !since.IsZero() && time.Since(since) > siftTime {
 			return nil, limited.ErrLocked
 		}
-		results, err := r.insert(ctx, part)
+		results, err := s.insert(ctx, part)
 		if limited.LockedOut(err) && since.IsZero() {
 			since = time.Now()
 		}
@@ -228,52 +228,52 @@ func (r *Store) insertApart(ctx context.Context, all []*notification.Notificatio
 }
 
 // insert accepts notifications, all of them or none. A second statement looks up those that were accepted before.
-func (r *Store) insert(ctx context.Context, batch []*notification.Notification) ([]insertResult, error) {
-	if err := r.accepting.Acquire(ctx, 1); err != nil {
-		return nil, r.notAccepted(ctx, "accept notifications", err)
+func (s *Store) insert(ctx context.Context, batch []*notification.Notification) ([]insertResult, error) {
+	if err := s.accepting.Acquire(ctx, 1); err != nil {
+		return nil, s.notAccepted(ctx, "accept notifications", err)
 	}
-	defer r.accepting.Release(1)
-	results, err := r.write(ctx, batch)
+	defer s.accepting.Release(1)
+	results, err := s.write(ctx, batch)
 	if err == nil {
-		r.placer.place(ctx, batch, results)
+		s.placer.place(ctx, batch, results)
 	}
 	if err == nil && slices.ContainsFunc(results, func(result insertResult) bool { return !result.fresh }) {
-		err = r.findKnown(ctx, batch, results)
+		err = s.findKnown(ctx, batch, results)
 	}
 	if err != nil {
-		return nil, r.notAccepted(ctx, "accept notifications", err)
+		return nil, s.notAccepted(ctx, "accept notifications", err)
 	}
 	return results, nil
 }
 
 // notAccepted describes an error of a step of accepting. When the step was too late, it has a connection made ready for
 // the next one, which goes on when the step has returned.
-func (r *Store) notAccepted(ctx context.Context, what string, err error) error {
+func (s *Store) notAccepted(ctx context.Context, what string, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
-		r.readier.begin(ctx)
+		s.readier.begin(ctx)
 	}
 	return describe(what, err)
 }
 
 // write writes the notifications whose ids are new. The results of the others stay empty.
-func (r *Store) write(ctx context.Context, batch []*notification.Notification) ([]insertResult, error) {
-	if r.copies(batch) {
-		results, err := r.copyRows(ctx, batch)
+func (s *Store) write(ctx context.Context, batch []*notification.Notification) ([]insertResult, error) {
+	if s.copies(batch) {
+		results, err := s.copyRows(ctx, batch)
 		if !errors.Is(err, errIDTaken) {
 			return results, err
 		}
 	}
-	return r.insertRows(ctx, batch)
+	return s.insertRows(ctx, batch)
 }
 
 // insertRows inserts rows in one statement, which leaves those out that are there.
-func (r *Store) insertRows(ctx context.Context, batch []*notification.Notification) ([]insertResult, error) {
+func (s *Store) insertRows(ctx context.Context, batch []*notification.Notification) ([]insertResult, error) {
 	results := make([]insertResult, len(batch))
 	places := make(map[string]int, len(batch)) // of the first with an id
 	for i, n := range slices.Backward(batch) {
 		places[n.ID] = i
 	}
-	rows, err := r.pool.Query(ctx, insertSQL, append(columns(batch), r.counted)...)
+	rows, err := s.pool.Query(ctx, insertSQL, append(columns(batch), s.counted)...)
 	if err != nil {
 		return nil, err
 	}
@@ -288,7 +288,7 @@ func (r *Store) insertRows(ctx context.Context, batch []*notification.Notificati
 }
 
 // findKnown fills in the results of notifications that were accepted before. The relay checks those that still wait.
-func (r *Store) findKnown(ctx context.Context, batch []*notification.Notification, results []insertResult) error {
+func (s *Store) findKnown(ctx context.Context, batch []*notification.Notification, results []insertResult) error {
 	var ids []string
 	places := map[string][]int{}
 	for i, n := range batch {
@@ -297,7 +297,7 @@ func (r *Store) findKnown(ctx context.Context, batch []*notification.Notificatio
 			places[n.ID] = append(places[n.ID], i)
 		}
 	}
-	known, err := r.known(ctx, ids)
+	known, err := s.known(ctx, ids)
 	if err != nil {
 		return err
 	}
@@ -316,15 +316,15 @@ func (r *Store) findKnown(ctx context.Context, batch []*notification.Notificatio
 
 // known reads notifications that were accepted before. What another transaction is writing to the outbox need not be
 // written once more.
-func (r *Store) known(ctx context.Context, ids []string) (known []row, err error) {
-	rows, err := r.pool.Query(ctx, knownSQL, ids)
+func (s *Store) known(ctx context.Context, ids []string) (known []row, err error) {
+	rows, err := s.pool.Query(ctx, knownSQL, ids)
 	if err == nil {
 		known, err = pgx.CollectRows(rows, scanRow)
 	}
 	if !limited.LockedOut(err) {
 		return known, err
 	}
-	if rows, err = r.pool.Query(ctx, viewsSQL, ids); err != nil {
+	if rows, err = s.pool.Query(ctx, viewsSQL, ids); err != nil {
 		return nil, err
 	}
 	return pgx.CollectRows(rows, scanRow)

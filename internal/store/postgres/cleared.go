@@ -33,17 +33,17 @@ func capLog(name string) string          { return "cap:" + name }
 // NoteCleared notes that the windows of a user's category are about to be cleared, with those of the user cap and of
 // the category's named caps: a rebuild counts only what is admitted from now on. What is admitted between now and the
 // clear it counts, too.
-func (r *Store) NoteCleared(ctx context.Context, userID, category string) error {
-	now, err := r.agendas.Now(ctx)
+func (s *Store) NoteCleared(ctx context.Context, userID, category string) error {
+	now, err := s.agendas.Now(ctx)
 	if err != nil {
 		return err
 	}
 	logs := []string{capLog(""), categoryLog(category)}
-	for _, rules := range r.agendas.PlanOf(userID, category).NamedCaps() {
+	for _, rules := range s.agendas.PlanOf(userID, category).NamedCaps() {
 		logs = append(logs, capLog(rules[0].Cap))
 	}
 	slices.Sort(logs) // several at once lock the rows in one order
-	if _, err := r.db.Exec(ctx, noteClearedSQL, userID, logs, now.UnixMicro()); err != nil {
+	if _, err := s.db.Exec(ctx, noteClearedSQL, userID, logs, now.UnixMicro()); err != nil {
 		return describe("note which windows are to be cleared", err)
 	}
 	return nil
@@ -114,8 +114,8 @@ func scanCleared(rows pgx.Rows) (map[string]cleared, error) {
 }
 
 // purgeCleared removes what was cleared longer ago than any window looks back.
-func (r *Store) purgeCleared(ctx context.Context, keep time.Duration) error {
-	if _, err := r.db.Exec(ctx, purgeClearedSQL, time.Now().Add(-keep).UnixMicro()); err != nil {
+func (s *Store) purgeCleared(ctx context.Context, keep time.Duration) error {
+	if _, err := s.db.Exec(ctx, purgeClearedSQL, time.Now().Add(-keep).UnixMicro()); err != nil {
 		return describe("purge which windows were cleared", err)
 	}
 	return nil

@@ -43,19 +43,19 @@ const uniqueViolation = "23505"
 
 // copies reports whether a batch is worth the two round trips more that copying it takes, and whether its ids are new,
 // as far as their form tells. Ids that a producer chose come twice when it repeats a batch.
-func (r *Store) copies(batch []*notification.Notification) bool {
-	return len(batch) >= r.cfg.CopyLeast &&
-		!slices.ContainsFunc(batch, func(n *notification.Notification) bool { return !r.cfg.MadeHere(n.ID) })
+func (s *Store) copies(batch []*notification.Notification) bool {
+	return len(batch) >= s.cfg.CopyLeast &&
+		!slices.ContainsFunc(batch, func(n *notification.Notification) bool { return !s.cfg.MadeHere(n.ID) })
 }
 
 // copyRows writes all rows of a batch, or none of them.
-func (r *Store) copyRows(ctx context.Context, batch []*notification.Notification) ([]insertResult, error) {
-	conn, err := r.pool.Acquire(ctx)
+func (s *Store) copyRows(ctx context.Context, batch []*notification.Notification) ([]insertResult, error) {
+	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Release() // a connection whose transaction is open is closed
-	at, err := beginCopy(ctx, conn, r.counted)
+	at, err := beginCopy(ctx, conn, s.counted)
 	if err != nil {
 		return nil, err
 	}

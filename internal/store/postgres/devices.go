@@ -22,9 +22,9 @@ ON CONFLICT (user_id, device_id) DO UPDATE SET channel = excluded.channel, targe
 RETURNING ` + deviceColumns
 
 // PutDevice implements devices.Store.
-func (r *Store) PutDevice(ctx context.Context, d *notification.Device) error {
+func (s *Store) PutDevice(ctx context.Context, d *notification.Device) error {
 	var kept notification.Device
-	err := r.changes.Query(ctx, putDeviceSQL, func(rows pgx.Rows) (err error) {
+	err := s.changes.Query(ctx, putDeviceSQL, func(rows pgx.Rows) (err error) {
 		kept, err = pgx.CollectExactlyOneRow(rows, scanDevice)
 		return err
 	}, d.UserID, d.ID, string(d.Channel), d.Target, notification.MaxDevices)
@@ -50,8 +50,8 @@ func scanDevice(row pgx.CollectableRow) (notification.Device, error) {
 }
 
 // Device implements devices.Store.
-func (r *Store) Device(ctx context.Context, userID, id string) (*notification.Device, error) {
-	rows, err := r.pool.Query(ctx, "SELECT "+deviceColumns+" FROM pacer.devices WHERE user_id = $1 AND device_id = $2",
+func (s *Store) Device(ctx context.Context, userID, id string) (*notification.Device, error) {
+	rows, err := s.pool.Query(ctx, "SELECT "+deviceColumns+" FROM pacer.devices WHERE user_id = $1 AND device_id = $2",
 		userID, id)
 	if err != nil {
 		return nil, describe("look up a device", err)
@@ -67,8 +67,8 @@ func (r *Store) Device(ctx context.Context, userID, id string) (*notification.De
 }
 
 // DeleteDevice implements devices.Store.
-func (r *Store) DeleteDevice(ctx context.Context, userID, id string) error {
-	if _, err := r.changes.Exec(ctx, "DELETE FROM pacer.devices WHERE user_id = $1 AND device_id = $2", userID,
+func (s *Store) DeleteDevice(ctx context.Context, userID, id string) error {
+	if _, err := s.changes.Exec(ctx, "DELETE FROM pacer.devices WHERE user_id = $1 AND device_id = $2", userID,
 		id); err != nil {
 		return describe("remove device "+id, err)
 	}
@@ -76,8 +76,8 @@ func (r *Store) DeleteDevice(ctx context.Context, userID, id string) error {
 }
 
 // Devices implements devices.Store.
-func (r *Store) Devices(ctx context.Context, userID string) ([]notification.Device, error) {
-	rows, err := r.pool.Query(ctx, "SELECT "+deviceColumns+" FROM pacer.devices WHERE user_id = $1 ORDER BY device_id",
+func (s *Store) Devices(ctx context.Context, userID string) ([]notification.Device, error) {
+	rows, err := s.pool.Query(ctx, "SELECT "+deviceColumns+" FROM pacer.devices WHERE user_id = $1 ORDER BY device_id",
 		userID)
 	if err != nil {
 		return nil, describe("list a user's devices", err)
@@ -90,8 +90,8 @@ func (r *Store) Devices(ctx context.Context, userID string) ([]notification.Devi
 }
 
 // Deactivate implements devices.Store.
-func (r *Store) Deactivate(ctx context.Context, d *notification.Device, since time.Time, reason string) error {
-	_, err := r.db.Exec(ctx, `UPDATE pacer.devices SET active = false, reason = $4, deactivated_at = clock_timestamp()
+func (s *Store) Deactivate(ctx context.Context, d *notification.Device, since time.Time, reason string) error {
+	_, err := s.db.Exec(ctx, `UPDATE pacer.devices SET active = false, reason = $4, deactivated_at = clock_timestamp()
 		WHERE user_id = $1 AND device_id = $2 AND target = $3 AND active
 			AND ($5::timestamptz IS NULL OR updated_at <= $5)`,
 		d.UserID, d.ID, d.Target, storable(reason), timestamp(since))
@@ -102,8 +102,8 @@ func (r *Store) Deactivate(ctx context.Context, d *notification.Device, since ti
 }
 
 // Deliveries implements devices.Store.
-func (r *Store) Deliveries(ctx context.Context, n *notification.Notification) ([]notification.Delivery, error) {
-	rows, err := r.pool.Query(ctx, `SELECT device_id, attempts, ended, outcome, updated_at, reply FROM pacer.deliveries
+func (s *Store) Deliveries(ctx context.Context, n *notification.Notification) ([]notification.Delivery, error) {
+	rows, err := s.pool.Query(ctx, `SELECT device_id, attempts, ended, outcome, updated_at, reply FROM pacer.deliveries
 		WHERE notification_id = $1 ORDER BY device_id`, n.ID)
 	if err != nil {
 		return nil, describe("list the deliveries of notification "+n.ID, err)
@@ -116,8 +116,8 @@ func (r *Store) Deliveries(ctx context.Context, n *notification.Notification) ([
 }
 
 // NoteDelivery implements devices.Store.
-func (r *Store) NoteDelivery(ctx context.Context, n *notification.Notification, d notification.Delivery) error {
-	_, err := r.db.Exec(ctx,
+func (s *Store) NoteDelivery(ctx context.Context, n *notification.Notification, d notification.Delivery) error {
+	_, err := s.db.Exec(ctx,
 		`INSERT INTO pacer.deliveries (notification_id, device_id, attempts, ended, outcome, reply)
 			VALUES ($1, $2, $3, $4, $5, $6)
 		ON CONFLICT (notification_id, device_id) DO UPDATE SET attempts = excluded.attempts, ended = excluded.ended,

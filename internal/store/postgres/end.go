@@ -75,16 +75,16 @@ func endAll(ctx context.Context, db querier, noted bool, ends ...agenda.End) ([]
 }
 
 // endOne ends one notification, unless it has ended.
-func (r *Store) endOne(ctx context.Context, id string, status notification.Status, reason string) error {
-	_, err := r.endNoted(ctx, false, agenda.End{ID: id, Status: status, Reason: reason})
+func (s *Store) endOne(ctx context.Context, id string, status notification.Status, reason string) error {
+	_, err := s.endNoted(ctx, false, agenda.End{ID: id, Status: status, Reason: reason})
 	return err
 }
 
 // endNoted ends one notification. When the end is noted, the relay takes the notification out of its agenda.
-func (r *Store) endNoted(ctx context.Context, noted bool, end agenda.End) (endResult, error) {
-	ctx, cancel := bounded(ctx, r.cfg.StatementTimeout)
+func (s *Store) endNoted(ctx context.Context, noted bool, end agenda.End) (endResult, error) {
+	ctx, cancel := bounded(ctx, s.cfg.StatementTimeout)
 	defer cancel()
-	results, err := endAll(ctx, r.pool, noted, end)
+	results, err := endAll(ctx, s.pool, noted, end)
 	if err != nil {
 		return endResult{}, describe("end notification "+end.ID, err)
 	}
@@ -92,10 +92,10 @@ func (r *Store) endNoted(ctx context.Context, noted bool, end agenda.End) (endRe
 }
 
 // end ends a notification that still waits, in the database and then in its agenda.
-func (r *Store) end(ctx context.Context, id string, status notification.Status, reason string) error {
+func (s *Store) end(ctx context.Context, id string, status notification.Status, reason string) error {
 	var result endResult
-	err := r.changes.Do(ctx, func() (err error) {
-		result, err = r.endNoted(ctx, true, agenda.End{ID: id, Status: status, Reason: reason})
+	err := s.changes.Do(ctx, func() (err error) {
+		result, err = s.endNoted(ctx, true, agenda.End{ID: id, Status: status, Reason: reason})
 		return err
 	})
 	switch {
@@ -106,19 +106,19 @@ func (r *Store) end(ctx context.Context, id string, status notification.Status, 
 	case !result.now:
 		return notification.ErrNotWaiting
 	}
-	r.removeEnded(ctx, r.agendas.PartitionOf(result.userID), id, reason)
+	s.removeEnded(ctx, s.agendas.PartitionOf(result.userID), id, reason)
 	return nil
 }
 
 // removeEnded removes a notification that has ended from its agenda. It waits for Redis for Config.PlacePatience at
 // most: the caller needs only Postgres, and what is left is done in the background, or by the relay.
-func (r *Store) removeEnded(ctx context.Context, partition int, id, reason string) {
+func (s *Store) removeEnded(ctx context.Context, partition int, id, reason string) {
 	removed := make(chan struct{})
-	r.removing.Go(func() {
+	s.removing.Go(func() {
 		defer close(removed)
-		r.remove(context.WithoutCancel(ctx), partition, id, reason)
+		s.remove(context.WithoutCancel(ctx), partition, id, reason)
 	})
-	patience := time.NewTimer(r.cfg.PlacePatience)
+	patience := time.NewTimer(s.cfg.PlacePatience)
 	defer patience.Stop()
 	select {
 	case <-removed:
@@ -131,12 +131,12 @@ func (r *Store) removeEnded(ctx context.Context, partition int, id, reason strin
 // before that, the relay does it. It also does where the notification is not in its agenda: then it may still be on its
 // way from the process that accepted it, and the relay looks again once it has arrived; or the partition is being
 // rebuilt by a process that has read it before it ended.
-func (r *Store) remove(ctx context.Context, partition int, id, reason string) {
-	if err := r.agendas.CancelIn(ctx, partition, id, reason); err != nil {
+func (s *Store) remove(ctx context.Context, partition int, id, reason string) {
+	if err := s.agendas.CancelIn(ctx, partition, id, reason); err != nil {
 		return
 	}
-	if _, err := r.db.Exec(context.WithoutCancel(ctx), "DELETE FROM pacer.outbox WHERE id = $1", id); err != nil {
-		r.cfg.Log.WarnContext(ctx,
+	if _, err := s.db.Exec(context.WithoutCancel(ctx), "DELETE FROM pacer.outbox WHERE id = $1", id); err != nil {
+		s.cfg.Log.WarnContext(ctx,
 			"could not note that an ended notification is out of its agenda; the relay will check it",
 			"notification_id", id, "error", err)
 	}
@@ -144,13 +144,13 @@ func (r *Store) remove(ctx context.Context, partition int, id, reason string) {
 
 // Cancel ends a notification that still waits. Else it returns [notification.ErrNotFound] or
 // [notification.ErrNotWaiting].
-func (r *Store) Cancel(ctx context.Context, id string) error {
-	return r.CancelBecause(ctx, id, notification.ReasonCancelled)
+func (s *Store) Cancel(ctx context.Context, id string) error {
+	return s.CancelBecause(ctx, id, notification.ReasonCancelled)
 }
 
 // CancelBecause is Cancel with a reason.
-func (r *Store) CancelBecause(ctx context.Context, id, reason string) error {
-	return r.end(ctx, id, notification.StatusCancelled, reason)
+func (s *Store) CancelBecause(ctx context.Context, id, reason string) error {
+	return s.end(ctx, id, notification.StatusCancelled, reason)
 }
 
 const (
@@ -162,13 +162,13 @@ const (
 
 // writeEnds writes the ends that the agendas of these partitions decided by themselves. A partition whose Redis is away
 // does not hold up the others.
-func (l *Relay) writeEnds(ctx context.Context, partitions []int) error {
+func (r *Relay) writeEnds(ctx context.Context, partitions []int) error {
 	faults := make([]error, len(partitions))
 	var group errgroup.Group
 	group.SetLimit(endPartitions)
 	for i, partition := range partitions {
 		group.Go(func() error {
-			faults[i] = l.store.writeEndsOf(ctx, partition)
+			faults[i] = r.store.writeEndsOf(ctx, partition)
 			return nil
 		})
 	}
@@ -179,9 +179,9 @@ func (l *Relay) writeEnds(ctx context.Context, partitions []int) error {
 // writeEndsOf writes the ends of one partition. The agenda forgets an end once the notification has ended in the
 // database. While a worker has a claim, the end stays, and a later round writes it unless the worker's result is an
 // end.
-func (r *Store) writeEndsOf(ctx context.Context, partition int) error {
-	return r.agendas.EachEnds(ctx, partition, endsBatch, func(ends []agenda.End) error {
-		results, err := r.writeEnds(ctx, ends)
+func (s *Store) writeEndsOf(ctx context.Context, partition int) error {
+	return s.agendas.EachEnds(ctx, partition, endsBatch, func(ends []agenda.End) error {
+		results, err := s.writeEnds(ctx, ends)
 		if err != nil {
 			return err
 		}
@@ -191,23 +191,23 @@ func (r *Store) writeEndsOf(ctx context.Context, partition int) error {
 				known = append(known, a.id)
 			}
 		}
-		return r.agendas.Acknowledge(ctx, partition, known)
+		return s.agendas.Acknowledge(ctx, partition, known)
 	})
 }
 
 // writeEnds writes some ends of one partition. One that Postgres refuses has no result, and so comes again.
-func (r *Store) writeEnds(ctx context.Context, ends []agenda.End) ([]endResult, error) {
+func (s *Store) writeEnds(ctx context.Context, ends []agenda.End) ([]endResult, error) {
 	results := make([]endResult, 0, len(ends))
-	for i, o := range besideLocked(ctx, r, ends, func(end agenda.End) string { return end.ID },
+	for i, o := range besideLocked(ctx, s, ends, func(end agenda.End) string { return end.ID },
 		func(ctx context.Context, part []agenda.End) ([]endResult, error) {
-			return endAll(ctx, r.pool, false, part...)
+			return endAll(ctx, s.pool, false, part...)
 		}) {
 		switch {
 		case o.Err == nil:
 			results = append(results, o.Result)
 		case limited.LockedOut(o.Err): // Redis keeps it
 		case valueRefused(o.Err):
-			r.cfg.Log.WarnContext(ctx, "Postgres refuses the end of a notification; Redis keeps it, and it is tried again",
+			s.cfg.Log.WarnContext(ctx, "Postgres refuses the end of a notification; Redis keeps it, and it is tried again",
 				"notification_id", ends[i].ID, "error", o.Err)
 		default:
 			return nil, describe(fmt.Sprintf("write the ends of %d notifications", len(ends)), o.Err)

@@ -19,18 +19,18 @@ const NodeLock = nodeLock
 const ClaimLock = claimLock
 
 // PlaceAtMost sets how many notifications may be on their way to Redis at once.
-func (r *Store) PlaceAtMost(n int64) { r.placer.room = semaphore.NewWeighted(n) }
+func (s *Store) PlaceAtMost(n int64) { s.placer.room = semaphore.NewWeighted(n) }
 
 // Token names a grant in its claim.
 func Token(g *dispatch.Grant) string { return token(g) }
 
 // Unclaim undoes the claim of a grant.
-func (r *Store) Unclaim(ctx context.Context, g *dispatch.Grant) error { return r.unclaim(ctx, g) }
+func (s *Store) Unclaim(ctx context.Context, g *dispatch.Grant) error { return s.unclaim(ctx, g) }
 
 // Differences collects those of [Relay.Verify], each once.
-func (l *Relay) Differences(ctx context.Context) ([]Difference, error) {
+func (r *Relay) Differences(ctx context.Context) ([]Difference, error) {
 	var all []Difference
-	err := l.Verify(ctx, func(d Difference) error {
+	err := r.Verify(ctx, func(d Difference) error {
 		if !slices.Contains(all, d) {
 			all = append(all, d)
 		}
@@ -40,4 +40,4 @@ func (l *Relay) Differences(ctx context.Context) ([]Difference, error) {
 }
 
 // Calm reports whether a round would find nothing to do.
-func (l *Relay) Calm(ctx context.Context) bool { return l.calm(ctx) }
+func (r *Relay) Calm(ctx context.Context) bool { return r.calm(ctx) }

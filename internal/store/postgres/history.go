@@ -30,10 +30,10 @@ GROUP BY hour, category ORDER BY hour, category`
 
 // History returns what happened in each category and hour, from the hour of since to that of until, by hour and
 // category. Postgres keeps it for 31 days. The triggers that count the totals count it too, so the two agree.
-func (r *Store) History(ctx context.Context, since, until time.Time) ([]stats.Hour, error) {
-	ctx, cancel := bounded(ctx, r.cfg.StatementTimeout)
+func (s *Store) History(ctx context.Context, since, until time.Time) ([]stats.Hour, error) {
+	ctx, cancel := bounded(ctx, s.cfg.StatementTimeout)
 	defer cancel()
-	rows, err := r.pool.Query(ctx, historySQL, since.Truncate(time.Hour), until)
+	rows, err := s.pool.Query(ctx, historySQL, since.Truncate(time.Hour), until)
 	if err != nil {
 		return nil, describe("read the history", err)
 	}
@@ -50,8 +50,8 @@ func (r *Store) History(ctx context.Context, since, until time.Time) ([]stats.Ho
 	return hours, nil
 }
 
-func (r *Store) purgeHistory(ctx context.Context) error {
-	if _, err := r.db.Exec(ctx, purgeHistorySQL); err != nil {
+func (s *Store) purgeHistory(ctx context.Context) error {
+	if _, err := s.db.Exec(ctx, purgeHistorySQL); err != nil {
 		return describe("purge the history", err)
 	}
 	return nil

@@ -8,8 +8,8 @@ const hurrySQL = `UPDATE pacer.notifications SET not_before = clock_timestamp()
 
 // Hurry lets notifications be tried again at once that wait for their next try. The agendas learn of it later, and
 // until then grant none of them.
-func (r *Store) Hurry(ctx context.Context, ids []string) error {
-	if _, err := r.changes.Exec(ctx, hurrySQL, ids); err != nil {
+func (s *Store) Hurry(ctx context.Context, ids []string) error {
+	if _, err := s.changes.Exec(ctx, hurrySQL, ids); err != nil {
 		return describe("let notifications be tried again at once", err)
 	}
 	return nil

@@ -29,9 +29,9 @@ SELECT pg_try_advisory_xact_lock($1),
 // Import takes over everything that a store on Redis kept, in one transaction: all of it or nothing. To import the same
 // data again adds nothing. The partitions must be rebuilt afterwards; the first start does that. The policy names the
 // categories.
-func (r *Store) Import(ctx context.Context, source transfer.Source, categories []string,
+func (s *Store) Import(ctx context.Context, source transfer.Source, categories []string,
 ) (count transfer.Count, err error) {
-	err = pgx.BeginFunc(ctx, r.pool, func(tx pgx.Tx) error {
+	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		var mine bool
 		if err := tx.QueryRow(ctx, beginImportSQL, int64(importLock)).Scan(&mine, new(bool)); err != nil {
 			return err
@@ -41,8 +41,8 @@ func (r *Store) Import(ctx context.Context, source transfer.Source, categories [
 		}
 		return source.Export(ctx, func(b *transfer.Batch) error {
 			count.Add(b)
-			r.nameCategories(b.Admissions, categories)
-			return r.importBatch(ctx, tx, b)
+			s.nameCategories(b.Admissions, categories)
+			return s.importBatch(ctx, tx, b)
 		})
 	})
 	if err != nil {
@@ -51,9 +51,9 @@ func (r *Store) Import(ctx context.Context, source transfer.Source, categories [
 	return count, nil
 }
 
-func (r *Store) importBatch(ctx context.Context, tx pgx.Tx, b *transfer.Batch) error {
+func (s *Store) importBatch(ctx context.Context, tx pgx.Tx, b *transfer.Batch) error {
 	for _, step := range []func(context.Context, pgx.Tx, *transfer.Batch) error{
-		r.importNotifications, importAdmissions, importKeys, importDevices, importPreferences,
+		s.importNotifications, importAdmissions, importKeys, importDevices, importPreferences,
 	} {
 		if err := step(ctx, tx, b); err != nil {
 			return err
@@ -80,7 +80,7 @@ FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text
 	history, not_before, ended_at, admitted_at, detail)
 ON CONFLICT (id) DO NOTHING`
 
-func (r *Store) importNotifications(ctx context.Context, tx pgx.Tx, b *transfer.Batch) error {
+func (s *Store) importNotifications(ctx context.Context, tx pgx.Tx, b *transfer.Batch) error {
 	n := len(b.Notifications)
 	if n == 0 {
 		return nil
@@ -105,11 +105,11 @@ func (r *Store) importNotifications(ctx context.Context, tx pgx.Tx, b *transfer.
 		return err
 	}
 	if inserted.RowsAffected() < int64(n) {
-		if err := r.checkRepeats(ctx, tx, batch); err != nil {
+		if err := s.checkRepeats(ctx, tx, batch); err != nil {
 			return err
 		}
 	}
-	return importAdmissions(ctx, tx, &transfer.Batch{Admissions: r.lastAdmissions(b.Notifications)})
+	return importAdmissions(ctx, tx, &transfer.Batch{Admissions: s.lastAdmissions(b.Notifications)})
 }
 
 // otherUsersSQL finds a notification of $1 and $2 whose id is another user's.
@@ -119,7 +119,7 @@ JOIN pacer.notifications n ON n.id = a.id WHERE n.user_id <> a.user_id LIMIT 1`
 
 // checkRepeats refuses a batch when an id that was there already is another user's: then this is no repeat, and the
 // notification would be lost. Earlier versions accepted such ids.
-func (r *Store) checkRepeats(ctx context.Context, tx pgx.Tx, batch []*notification.Notification) error {
+func (s *Store) checkRepeats(ctx context.Context, tx pgx.Tx, batch []*notification.Notification) error {
 	ids, users := make([]string, len(batch)), make([]string, len(batch))
 	for i, n := range batch {
 		ids[i], users[i] = n.ID, n.UserID
@@ -133,15 +133,15 @@ func (r *Store) checkRepeats(ctx context.Context, tx pgx.Tx, batch []*notificati
 	}
 	return fmt.Errorf("users %q and %q both have a notification with the id %q, and Postgres keeps one of an id; "+
 		"to import all but that of %q, which is then not sent, remove it first: redis-cli DEL %s",
-		first, second, id, second, agenda.PartitionPrefix(r.agendas.PartitionOf(second))+"n:"+id)
+		first, second, id, second, agenda.PartitionPrefix(s.agendas.PartitionOf(second))+"n:"+id)
 }
 
 // lastAdmissions returns the last admission of each notification whose category is throttled by counters, because
 // counters hold no moments. The admissions of the other categories are in their logs.
-func (r *Store) lastAdmissions(notifications []transfer.Notification) []transfer.Admission {
+func (s *Store) lastAdmissions(notifications []transfer.Notification) []transfer.Admission {
 	var admissions []transfer.Admission
 	for _, n := range notifications {
-		if n.AdmittedAt > 0 && !r.agendas.PlanOf(n.UserID, n.Category).Algorithm.KeepsLog() {
+		if n.AdmittedAt > 0 && !s.agendas.PlanOf(n.UserID, n.Category).Algorithm.KeepsLog() {
 			admissions = append(admissions, transfer.Admission{
 				UserID: n.UserID, Category: n.Category, ID: n.ID, Generation: n.Generation, At: n.AdmittedAt,
 			})
@@ -197,9 +197,9 @@ func importPreferences(ctx context.Context, tx pgx.Tx, b *transfer.Batch) error 
 }
 
 // HasEpochs reports whether any partition was ever built from the database.
-func (r *Store) HasEpochs(ctx context.Context) (bool, error) {
+func (s *Store) HasEpochs(ctx context.Context) (bool, error) {
 	var has bool
-	if err := r.db.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pacer.partitions)").Scan(&has); err != nil {
+	if err := s.db.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pacer.partitions)").Scan(&has); err != nil {
 		return false, describe("read the epochs", err)
 	}
 	return has, nil

@@ -15,11 +15,11 @@ import (
 // nameCategories returns the admissions that stand in the logs of caps a category of the policy, for the case that
 // Redis has forgotten their notifications. The same admission in the log of its category has come before, and counts
 // instead.
-func (r *Store) nameCategories(admissions []transfer.Admission, categories []string) {
+func (s *Store) nameCategories(admissions []transfer.Admission, categories []string) {
 	now := throttle.MicrosOf(time.Now())
 	for i := range admissions {
 		if a := &admissions[i]; a.Category == "" {
-			a.Category = r.categoryUnder(a.Cap, a.UserID, now.Sub(throttle.Micros(a.At)), categories)
+			a.Category = s.categoryUnder(a.Cap, a.UserID, now.Sub(throttle.Micros(a.At)), categories)
 		}
 	}
 }
@@ -28,7 +28,7 @@ func (r *Store) nameCategories(admissions []transfer.Admission, categories []str
 // one that the cap counts. It should count for no limit else, so it is one whose own windows the admission has left;
 // and it may stand in the logs of further caps, so it is the one under the most. It is empty when the policy no longer
 // has such a cap.
-func (r *Store) categoryUnder(name, userID string, age time.Duration, categories []string) string {
+func (s *Store) categoryUnder(name, userID string, age time.Duration, categories []string) string {
 	type choice struct {
 		category string
 		counted  int // 1 while its own windows hold the admission
@@ -36,7 +36,7 @@ func (r *Store) categoryUnder(name, userID string, age time.Duration, categories
 	}
 	var under []choice
 	for _, category := range categories {
-		plan := r.agendas.PlanOf(userID, category)
+		plan := s.agendas.PlanOf(userID, category)
 		if !plan.CountsFor(name) {
 			continue
 		}
@@ -96,8 +96,8 @@ DELETE FROM pacer.attempts WHERE notification_id >= '~' AND notification_id = AN
 		AND NOT EXISTS (SELECT FROM pacer.preferences p WHERE p.user_id = ANY (ARRAY[a.user_id]) AND p.limits <> '{}')
 		ORDER BY notification_id LIMIT $2))`
 
-func (r *Store) purgeImported(ctx context.Context, keep time.Duration) error {
-	if _, err := r.db.Exec(ctx, purgeImportedSQL, keep, purgeBatch); err != nil {
+func (s *Store) purgeImported(ctx context.Context, keep time.Duration) error {
+	if _, err := s.db.Exec(ctx, purgeImportedSQL, keep, purgeBatch); err != nil {
 		return describe("purge imported admissions", err)
 	}
 	return nil

@@ -13,16 +13,16 @@ var ErrUnimported = errors.New( //nolint:staticcheck // it begins with a name
 	"Redis holds notifications of a deployment without DATABASE_URL, which have been neither imported nor declined")
 
 // CheckImported returns [ErrUnimported] when a rebuild would destroy notifications that only Redis holds.
-func (l *Relay) CheckImported(ctx context.Context) error {
-	has, err := l.store.HasEpochs(ctx)
+func (r *Relay) CheckImported(ctx context.Context) error {
+	has, err := r.store.HasEpochs(ctx)
 	if err != nil || has {
 		return err
 	}
-	state, err := l.store.agendas.Importing(ctx)
+	state, err := r.store.agendas.Importing(ctx)
 	if err != nil || state == agenda.ImportDone || state == agenda.ImportDeclined {
 		return err
 	}
-	holds, err := l.store.agendas.HoldsAny(ctx)
+	holds, err := r.store.agendas.HoldsAny(ctx)
 	if err == nil && holds {
 		err = ErrUnimported
 	}

@@ -24,10 +24,10 @@ FROM unnest($1::text[], $2::bigint[]) AS f(user_id, since), LATERAL (
 ) a LEFT JOIN pacer.notifications n ON n.id = ANY (ARRAY[a.notification_id])`
 
 // Admissions implements [invariant.Source].
-func (r *Store) Admissions(ctx context.Context, after, until throttle.Micros,
+func (s *Store) Admissions(ctx context.Context, after, until throttle.Micros,
 	window func(userID string) time.Duration,
 ) ([]invariant.Admission, error) {
-	rows, err := r.pool.Query(ctx, freshSQL, int64(after), int64(until))
+	rows, err := s.pool.Query(ctx, freshSQL, int64(after), int64(until))
 	if err != nil {
 		return nil, describe("read who was admitted", err)
 	}
@@ -35,7 +35,7 @@ func (r *Store) Admissions(ctx context.Context, after, until throttle.Micros,
 	if err != nil {
 		return nil, describe("read who was admitted", err)
 	}
-	rows, err = r.pool.Query(ctx, admissionsSQL, users, sinceOf(users, after.Time(), window), int64(until))
+	rows, err = s.pool.Query(ctx, admissionsSQL, users, sinceOf(users, after.Time(), window), int64(until))
 	if err != nil {
 		return nil, describe("read the admissions", err)
 	}
@@ -65,10 +65,10 @@ SELECT id, user_id, category, channel, accepted_at, greatest(accepted_at, send_a
 WHERE ended_at IS NULL AND accepted_at < $1 AND (accepted_at, id) > ($2, $3) ORDER BY accepted_at, id LIMIT $4`
 
 // EachOpen implements [invariant.Source].
-func (r *Store) EachOpen(ctx context.Context, before time.Time, do func(invariant.Open) error) error {
+func (s *Store) EachOpen(ctx context.Context, before time.Time, do func(invariant.Open) error) error {
 	at, id := time.Time{}, ""
 	for {
-		rows, err := r.pool.Query(ctx, oldestOpenSQL, before, at, id, openPage)
+		rows, err := s.pool.Query(ctx, oldestOpenSQL, before, at, id, openPage)
 		if err != nil {
 			return describe("read what has not ended", err)
 		}

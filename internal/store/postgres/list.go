@@ -81,16 +81,16 @@ var rareEnds = []notification.Status{
 // List returns a page of notifications, newest first. It returns a [notification.FieldError] for a cursor that no
 // listing gave. The statuses scheduled, queued and deferred differ on Redis only: for those it looks at a bounded
 // number of notifications that wait.
-func (r *Store) List(ctx context.Context, f notification.Filter) (*notification.Page, error) {
+func (s *Store) List(ctx context.Context, f notification.Filter) (*notification.Page, error) {
 	page := &notification.Page{Next: f.Cursor}
 	for looked := 0; ; {
 		next := f
 		next.Cursor, next.Limit = page.Next, f.Limit-len(page.Items)
-		found, err := r.Find(ctx, next)
+		found, err := s.Find(ctx, next)
 		if err != nil {
 			return nil, err
 		}
-		views, err := r.views(ctx, found.IDs)
+		views, err := s.views(ctx, found.IDs)
 		if err != nil {
 			return nil, err
 		}
@@ -112,11 +112,11 @@ func (r *Store) List(ctx context.Context, f notification.Filter) (*notification.
 }
 
 // views returns notifications in the order of their ids. One that was purged meanwhile is missing.
-func (r *Store) views(ctx context.Context, ids []string) ([]row, error) {
+func (s *Store) views(ctx context.Context, ids []string) ([]row, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	rows, err := r.pool.Query(ctx, viewsSQL, ids)
+	rows, err := s.pool.Query(ctx, viewsSQL, ids)
 	if err != nil {
 		return nil, describe("list notifications", err)
 	}
@@ -133,7 +133,7 @@ func (r *Store) views(ctx context.Context, ids []string) ([]row, error) {
 	placing.SetLimit(placesAtOnce)
 	for i := range views {
 		placing.Go(func() error {
-			r.place(ctx, &views[i])
+			s.place(ctx, &views[i])
 			return nil
 		})
 	}
@@ -141,7 +141,7 @@ func (r *Store) views(ctx context.Context, ids []string) ([]row, error) {
 }
 
 // Find returns the ids of a page of notifications that may match, newest first.
-func (r *Store) Find(ctx context.Context, f notification.Filter) (*notification.Found, error) {
+func (s *Store) Find(ctx context.Context, f notification.Filter) (*notification.Found, error) {
 	at, id, err := parseCursor(f.Cursor)
 	if err != nil {
 		return nil, err
@@ -150,10 +150,10 @@ func (r *Store) Find(ctx context.Context, f notification.Filter) (*notification.
 		at, id = f.Until, ""
 	}
 	open, rare := len(f.Statuses) > 0, len(f.Statuses) > 0
-	for _, s := range f.Statuses {
-		open, rare = open && !s.Ended(), rare && slices.Contains(rareEnds, s)
+	for _, status := range f.Statuses {
+		open, rare = open && !status.Ended(), rare && slices.Contains(rareEnds, status)
 	}
-	budget := r.cfg.RowsLooked
+	budget := s.cfg.RowsLooked
 	if f.UserID != "" || rare {
 		budget = max(1, budget/scatteredCost)
 	}
@@ -164,13 +164,13 @@ func (r *Store) Find(ctx context.Context, f notification.Filter) (*notification.
 	var rows pgx.Rows
 	switch { // the statement that finds with the fewest rows
 	case f.UserID != "":
-		rows, err = r.pool.Query(ctx, findUserSQL, append(args, f.UserID)...)
+		rows, err = s.pool.Query(ctx, findUserSQL, append(args, f.UserID)...)
 	case open:
-		rows, err = r.pool.Query(ctx, findOpenSQL, args...)
+		rows, err = s.pool.Query(ctx, findOpenSQL, args...)
 	case rare:
-		rows, err = r.pool.Query(ctx, findEndedSQL, args...)
+		rows, err = s.pool.Query(ctx, findEndedSQL, args...)
 	default:
-		rows, err = r.pool.Query(ctx, findSQL, args...)
+		rows, err = s.pool.Query(ctx, findSQL, args...)
 	}
 	if err != nil {
 		return nil, describe("find notifications", err)

@@ -35,10 +35,10 @@ const unlockedSQL = "SELECT id FROM pacer.notifications WHERE id = ANY ($1) FOR 
 // those that are refused are by themselves: else all would be refused again, for as long as the bad one is among them.
 // When the statement is locked out, it is run again without those whose notifications are locked.
 func besideLocked[Request, Result any](
-	ctx context.Context, r *Store, requests []Request, id func(Request) string,
+	ctx context.Context, s *Store, requests []Request, id func(Request) string,
 	run func(context.Context, []Request) ([]Result, error),
 ) []batch.Outcome[Result] {
-	ctx, cancel := bounded(ctx, r.cfg.StatementTimeout)
+	ctx, cancel := bounded(ctx, s.cfg.StatementTimeout)
 	defer cancel()
 	runPart := func(part []Request) ([]Result, error) { return run(ctx, part) }
 	outcomes := batch.Divide(requests, runPart, valueRefused)
@@ -51,7 +51,7 @@ func besideLocked[Request, Result any](
 	if len(ids) == 0 {
 		return outcomes
 	}
-	free, err := r.unlocked(ctx, ids)
+	free, err := s.unlocked(ctx, ids)
 	if err != nil {
 		return outcomes
 	}
@@ -69,8 +69,8 @@ func besideLocked[Request, Result any](
 }
 
 // unlocked returns which of some notifications nobody has locked.
-func (r *Store) unlocked(ctx context.Context, ids []string) ([]string, error) {
-	rows, err := r.pool.Query(ctx, unlockedSQL, ids)
+func (s *Store) unlocked(ctx context.Context, ids []string) ([]string, error) {
+	rows, err := s.pool.Query(ctx, unlockedSQL, ids)
 	if err != nil {
 		return nil, err
 	}

@@ -58,8 +58,8 @@ RETURNING mark`
 )
 
 // purgeMarks removes old marks.
-func (r *Store) purgeMarks(ctx context.Context) error {
-	if _, err := r.db.Exec(ctx, purgeMarksSQL); err != nil {
+func (s *Store) purgeMarks(ctx context.Context) error {
+	if _, err := s.db.Exec(ctx, purgeMarksSQL); err != nil {
 		return describe("purge old marks", err)
 	}
 	return nil
@@ -75,14 +75,14 @@ type look struct {
 }
 
 // look asks Postgres with lostSQL about partitions that were built so.
-func (l *Relay) look(ctx context.Context, builds map[int]agenda.Built, marks bool) (*look, error) {
-	return l.read(ctx, builds, marks, l.store.db.QueryRow(ctx, lostSQL, marksOf(builds), marks))
+func (r *Relay) look(ctx context.Context, builds map[int]agenda.Built, marks bool) (*look, error) {
+	return r.read(ctx, builds, marks, r.store.db.QueryRow(ctx, lostSQL, marksOf(builds), marks))
 }
 
 // lookCalm does the same with calmSQL.
-func (l *Relay) lookCalm(ctx context.Context, builds map[int]agenda.Built) (*look, error) {
-	row := l.store.db.QueryRow(ctx, calmSQL, marksOf(builds), true, placeTime, l.cfg.Adopted != nil)
-	return l.read(ctx, builds, true, row)
+func (r *Relay) lookCalm(ctx context.Context, builds map[int]agenda.Built) (*look, error) {
+	row := r.store.db.QueryRow(ctx, calmSQL, marksOf(builds), true, placeTime, r.cfg.Adopted != nil)
+	return r.read(ctx, builds, true, row)
 }
 
 // marksOf lists the marks of partitions, each once.
@@ -95,7 +95,7 @@ func marksOf(builds map[int]agenda.Built) []string {
 }
 
 // read reads what Postgres says. With marks, it has the partitions remember the latest mark.
-func (l *Relay) read(ctx context.Context, builds map[int]agenda.Built, marks bool, row pgx.Row) (*look, error) {
+func (r *Relay) read(ctx context.Context, builds map[int]agenda.Built, marks bool, row pgx.Row) (*look, error) {
 	seen := &look{builds: builds, epochs: map[int]int64{}, ours: map[string]bool{}}
 	var partitions []int
 	var numbers []int64
@@ -118,19 +118,19 @@ func (l *Relay) read(ctx context.Context, builds map[int]agenda.Built, marks boo
 			behind[partition] = built.Mark
 		}
 	}
-	return seen, l.store.agendas.Mark(ctx, behind, seen.mark)
+	return seen, r.store.agendas.Mark(ctx, behind, seen.mark)
 }
 
 // lost reports whether a partition has to be rebuilt.
-func (s *look) lost(partition int, identity string) bool {
-	built := s.builds[partition]
-	return built.Epoch != agenda.NewEpoch(s.epochs[partition], identity) || !s.ours[built.Mark]
+func (l *look) lost(partition int, identity string) bool {
+	built := l.builds[partition]
+	return built.Epoch != agenda.NewEpoch(l.epochs[partition], identity) || !l.ours[built.Mark]
 }
 
 // kept is what of a partition a rebuild need not replace. What Redis ended under another history may be open in this
 // one. But Redis has counted every admission that an older state of the same database has, and those that it lacks.
-func (s *look) kept(partition int) agenda.Kept {
-	mark := s.builds[partition].Mark
+func (l *look) kept(partition int) agenda.Kept {
+	mark := l.builds[partition].Mark
 	of := func(mark string) string { name, _, _ := strings.Cut(mark, "."); return name }
-	return agenda.Kept{Ends: s.ours[mark], Windows: !s.ours[mark] && mark != "" && of(mark) == of(s.mark)}
+	return agenda.Kept{Ends: l.ours[mark], Windows: !l.ours[mark] && mark != "" && of(mark) == of(l.mark)}
 }

@@ -14,9 +14,9 @@ const newerSQL = "SELECT " + supersededSQL + " FROM pacer.notifications n WHERE 
 
 // Superseded reports whether a newer notification with the user, category and collapse key of n was accepted, whatever
 // became of it, unless it has been purged.
-func (r *Store) Superseded(ctx context.Context, n *notification.Notification) (bool, error) {
+func (s *Store) Superseded(ctx context.Context, n *notification.Notification) (bool, error) {
 	var newer bool
-	err := r.pool.QueryRow(ctx, newerSQL, n.ID).Scan(&newer)
+	err := s.pool.QueryRow(ctx, newerSQL, n.ID).Scan(&newer)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) { // n itself may have been purged meanwhile
 		return false, describe("look for a newer notification with the same collapse key", err)
 	}

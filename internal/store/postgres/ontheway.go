@@ -49,15 +49,15 @@ WHERE n.user_id = ANY ($1) LIMIT $4`
 // OnTheWay returns the accepted notifications of some users that may not be in their backlogs yet, in the order of
 // their acceptance, with what decides when they go. The relay has yet to place them: their process died, Redis did not
 // respond, or their partition was being rebuilt. It fails with [ErrLags] when there are too many to look at.
-func (r *Store) OnTheWay(ctx context.Context, users []string) ([]*notification.Notification, error) {
+func (s *Store) OnTheWay(ctx context.Context, users []string) ([]*notification.Notification, error) {
 	var some, many bool
-	if err := r.pool.QueryRow(ctx, anyOnTheWaySQL, r.cfg.PlacePatience, onTheWayLooked).Scan(&some, &many); err != nil {
+	if err := s.pool.QueryRow(ctx, anyOnTheWaySQL, s.cfg.PlacePatience, onTheWayLooked).Scan(&some, &many); err != nil {
 		return nil, describe("look for notifications on their way to Redis", err)
 	}
 	if many || !some {
 		return nil, lagging(many)
 	}
-	rows, err := r.pool.Query(ctx, onTheWaySQL, users, onTheWayLooked, unplacedLooked, onTheWayMost+1)
+	rows, err := s.pool.Query(ctx, onTheWaySQL, users, onTheWayLooked, unplacedLooked, onTheWayMost+1)
 	if err != nil {
 		return nil, describe("look for notifications on their way to Redis", err)
 	}

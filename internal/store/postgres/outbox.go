@@ -53,23 +53,23 @@ INSERT INTO pacer.unplaced (first, ids) SELECT id, ARRAY[id] FROM taken CROSS JO
 
 // takeUnplaced moves accepted notifications into the outbox that were not placed, because their process died or gave
 // up. The accepting transaction itself wrote the rows in pacer.unplaced, so none is missed, however late it committed.
-func (l *Relay) takeUnplaced(ctx context.Context) error {
+func (r *Relay) takeUnplaced(ctx context.Context) error {
 	for most := unplacedBatch; ; {
 		var taken, moved int
-		err := l.store.db.QueryRow(ctx, takeUnplacedSQL, placeTime, most).Scan(&taken, &moved)
+		err := r.store.db.QueryRow(ctx, takeUnplacedSQL, placeTime, most).Scan(&taken, &moved)
 		if limited.LockedOut(err) && most > 1 {
 			most = 1
 			continue
 		}
 		if limited.LockedOut(err) {
-			_, err = l.store.db.Exec(ctx, divideUnplacedSQL, placeTime)
+			_, err = r.store.db.Exec(ctx, divideUnplacedSQL, placeTime)
 			taken = most // it goes on with the next
 		}
 		if err != nil {
 			return describe("look for notifications that did not reach Redis", err)
 		}
 		if moved > 0 {
-			l.log.WarnContext(ctx,
+			r.log.WarnContext(ctx,
 				"found accepted notifications that may not have reached Redis; the relay puts them into their backlogs",
 				"count", moved)
 		}
@@ -121,8 +121,8 @@ DELETE FROM pacer.outbox o WHERE o.id = ANY ($1) AND (o.id = ANY ($2) OR NOT EXI
 const outboxIdle = 6
 
 // outboxOptions are those of the transaction that takes notifications out of the outbox.
-func (l *Relay) outboxOptions() pgx.TxOptions {
-	idle := outboxIdle * l.store.cfg.StatementTimeout
+func (r *Relay) outboxOptions() pgx.TxOptions {
+	idle := outboxIdle * r.store.cfg.StatementTimeout
 	return pgx.TxOptions{
 		BeginQuery: fmt.Sprintf("BEGIN; SET LOCAL idle_in_transaction_session_timeout = %d", idle.Milliseconds()),
 	}
@@ -161,9 +161,9 @@ func scanOutboxed(row pgx.CollectableRow) (outboxed, error) {
 
 // emptyOutbox puts the notifications in the outbox into their backlogs. Those of a partition that can't take them
 // stay, and do not hold up the others.
-func (l *Relay) emptyOutbox(ctx context.Context) error {
+func (r *Relay) emptyOutbox(ctx context.Context) error {
 	away := &partitionsAway{errs: map[int]error{}}
-	for _, err := range []error{l.lookAgain(ctx, away), l.emptyUnrefused(ctx, away), away.err()} {
+	for _, err := range []error{r.lookAgain(ctx, away), r.emptyUnrefused(ctx, away), away.err()} {
 		if err != nil {
 			return describe("empty the outbox", err)
 		}
@@ -172,17 +172,17 @@ func (l *Relay) emptyOutbox(ctx context.Context) error {
 }
 
 // emptyUnrefused empties the outbox but for what was refused.
-func (l *Relay) emptyUnrefused(ctx context.Context, away *partitionsAway) error {
+func (r *Relay) emptyUnrefused(ctx context.Context, away *partitionsAway) error {
 	for passes := 0; passes < outboxPasses; {
-		part, err := l.emptyPart(ctx, away, false, l.cursor)
+		part, err := r.emptyPart(ctx, away, false, r.cursor)
 		if err != nil {
 			return err
 		}
-		if l.cursor = part.last; part.found < outboxBatch {
-			l.cursor = outboxPlace{}
+		if r.cursor = part.last; part.found < outboxBatch {
+			r.cursor = outboxPlace{}
 			return nil
 		}
-		if len(away.errs) == l.store.agendas.Partitions() {
+		if len(away.errs) == r.store.agendas.Partitions() {
 			return nil // the next round goes on from there
 		}
 		if len(away.errs) > 0 {
@@ -200,18 +200,18 @@ type outboxPart struct {
 }
 
 // emptyPart puts one batch of the outbox into its backlogs: what stands behind a place, and was refused, or was not.
-func (l *Relay) emptyPart(ctx context.Context, away *partitionsAway, refused bool, behind outboxPlace,
+func (r *Relay) emptyPart(ctx context.Context, away *partitionsAway, refused bool, behind outboxPlace,
 ) (part outboxPart, err error) {
-	err = l.store.db.InTx(ctx, l.outboxOptions(), func(tx *limited.Tx) error {
-		batch, err := l.take(ctx, tx, refused, behind)
+	err = r.store.db.InTx(ctx, r.outboxOptions(), func(tx *limited.Tx) error {
+		batch, err := r.take(ctx, tx, refused, behind)
 		if err != nil || len(batch) == 0 {
 			return err
 		}
-		allowed, err := l.refuse(ctx, tx, batch)
+		allowed, err := r.refuse(ctx, tx, batch)
 		if err != nil {
 			return err
 		}
-		ids := l.place(ctx, allowed, away)
+		ids := r.place(ctx, allowed, away)
 		if _, err := tx.Exec(ctx, leaveOutboxSQL, ids, endedOf(batch)); err != nil {
 			return err
 		}
@@ -223,10 +223,10 @@ func (l *Relay) emptyPart(ctx context.Context, away *partitionsAway, refused boo
 }
 
 // take reads a batch of the outbox.
-func (l *Relay) take(ctx context.Context, tx *limited.Tx, refused bool, behind outboxPlace) ([]outboxed, error) {
+func (r *Relay) take(ctx context.Context, tx *limited.Tx, refused bool, behind outboxPlace) ([]outboxed, error) {
 	var rows pgx.Rows
 	var err error
-	if patience := l.store.cfg.RefusalPatience; refused {
+	if patience := r.store.cfg.RefusalPatience; refused {
 		rows, err = tx.Query(ctx, againSQL, outboxBatch, behind.leftAt, behind.id, patience)
 	} else {
 		rows, err = tx.Query(ctx, outboxSQL, outboxBatch, behind.leftAt, behind.id, patience)
@@ -268,17 +268,17 @@ func (a *partitionsAway) err() error {
 
 // place puts notifications into their backlogs, one partition at a time, and returns the ids that can leave the
 // outbox. It removes from their backlogs those that have ended.
-func (l *Relay) place(ctx context.Context, batch []*outboxed, away *partitionsAway) []string {
+func (r *Relay) place(ctx context.Context, batch []*outboxed, away *partitionsAway) []string {
 	var done []string
 	partitions := map[int][]agenda.Entry{}
 	for _, o := range batch {
 		if o.ended {
-			if l.removed(ctx, o, away) {
+			if r.removed(ctx, o, away) {
 				done = append(done, o.ID)
 			}
 			continue
 		}
-		partition := l.store.agendas.PartitionOf(o.UserID)
+		partition := r.store.agendas.PartitionOf(o.UserID)
 		partitions[partition] = append(partitions[partition], o.entry())
 	}
 	var mu sync.Mutex
@@ -288,7 +288,7 @@ func (l *Relay) place(ctx context.Context, batch []*outboxed, away *partitionsAw
 			continue
 		}
 		placing.Go(func() {
-			ids, err := l.placeIn(ctx, partition, entries)
+			ids, err := r.placeIn(ctx, partition, entries)
 			if err != nil {
 				away.note(partition, err)
 			}
@@ -314,12 +314,12 @@ func endedOf(batch []outboxed) []string {
 
 // removed removes a notification that has ended from its agenda, and reports whether it is not there. A rebuild that
 // has read it before it ended may still put it there.
-func (l *Relay) removed(ctx context.Context, o *outboxed, away *partitionsAway) bool {
-	partition := l.store.agendas.PartitionOf(o.UserID)
+func (r *Relay) removed(ctx context.Context, o *outboxed, away *partitionsAway) bool {
+	partition := r.store.agendas.PartitionOf(o.UserID)
 	if away.has(partition) {
 		return false
 	}
-	err := l.store.agendas.CancelIn(ctx, partition, o.ID, notification.ReasonCancelled)
+	err := r.store.agendas.CancelIn(ctx, partition, o.ID, notification.ReasonCancelled)
 	if err == nil || errors.Is(err, notification.ErrNotFound) || errors.Is(err, notification.ErrNotWaiting) {
 		return true
 	}
@@ -347,10 +347,10 @@ func retriedAt(e agenda.Entry, at time.Time, retrying bool) agenda.Entry {
 
 // placeIn puts notifications of one partition into their backlogs. It returns the ids of those that it placed, even
 // when it fails.
-func (l *Relay) placeIn(ctx context.Context, partition int, entries []agenda.Entry) ([]string, error) {
+func (r *Relay) placeIn(ctx context.Context, partition int, entries []agenda.Entry) ([]string, error) {
 	var done []string
 	for part := range slices.Chunk(entries, putBatch) {
-		if _, err := l.store.agendas.Accept(ctx, partition, part); err != nil {
+		if _, err := r.store.agendas.Accept(ctx, partition, part); err != nil {
 			return done, err
 		}
 		for _, e := range part {

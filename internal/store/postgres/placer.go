@@ -64,8 +64,8 @@ type statement struct {
 }
 
 // newPlacer makes the placer of a store.
-func newPlacer(r *Store) *placer {
-	p := &placer{store: r, room: semaphore.NewWeighted(placeRoom), partitions: map[int]*partitionProgress{}}
+func newPlacer(s *Store) *placer {
+	p := &placer{store: s, room: semaphore.NewWeighted(placeRoom), partitions: map[int]*partitionProgress{}}
 	p.acks = batch.New(100, p.acknowledge)
 	return p
 }
@@ -236,9 +236,9 @@ ON CONFLICT DO NOTHING`
 // leaveEnded has the relay take notifications out of their backlogs again that have ended. They were put there so late
 // that the relay had taken their rows from pacer.unplaced: one that was cancelled meanwhile was in no backlog, and
 // nobody looked again.
-func (r *Store) leaveEnded(ctx context.Context, ids []string) error {
+func (s *Store) leaveEnded(ctx context.Context, ids []string) error {
 	ctx = context.WithoutCancel(ctx)
-	if _, err := r.db.Exec(ctx, leaveEndedSQL, ids); err != nil {
+	if _, err := s.db.Exec(ctx, leaveEndedSQL, ids); err != nil {
 		return describe("look whether late notifications have ended", err)
 	}
 	return nil
@@ -300,8 +300,8 @@ func (p *placer) close() {
 }
 
 // leaveInOutbox leaves notifications in the outbox, for the relay to put into their backlogs.
-func (r *Store) leaveInOutbox(ctx context.Context, ids []string) error {
-	_, err := r.db.Exec(context.WithoutCancel(ctx),
+func (s *Store) leaveInOutbox(ctx context.Context, ids []string) error {
+	_, err := s.db.Exec(context.WithoutCancel(ctx),
 		"INSERT INTO pacer.outbox (id) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING", ids)
 	return err
 }

@@ -129,37 +129,37 @@ type Store struct {
 // New makes a Store over the database and the agendas of a deployment. The agendas must be set up for a store outside
 // of Redis, see [agenda.Config]. Close the Store after use.
 func New(pool *pgxpool.Pool, agendas *agenda.Agendas, cfg Config) *Store {
-	r := &Store{cfg: cfg.withDefaults(), pool: pool, agendas: agendas, counted: "yes"}
-	r.db = limited.New(pool, r.cfg.StatementTimeout)
+	s := &Store{cfg: cfg.withDefaults(), pool: pool, agendas: agendas, counted: "yes"}
+	s.db = limited.New(pool, s.cfg.StatementTimeout)
 	if cfg.Apart {
-		r.counted = "no"
+		s.counted = "no"
 	}
-	r.accepting = semaphore.NewWeighted(max(1, int64(pool.Config().MaxConns)/2))
-	r.lockedAccepts, r.changes = limited.NewPatient(pool), limited.NewPatient(pool)
-	r.placer, r.readier = newPlacer(r), newReadier(pool)
-	r.inserts = join(500, r.insertApart)
+	s.accepting = semaphore.NewWeighted(max(1, int64(pool.Config().MaxConns)/2))
+	s.lockedAccepts, s.changes = limited.NewPatient(pool), limited.NewPatient(pool)
+	s.placer, s.readier = newPlacer(s), newReadier(pool)
+	s.inserts = join(500, s.insertApart)
 	id := func(g *dispatch.Grant) string { return g.Notification.ID }
-	r.claims = join(250, func(ctx context.Context, all []*dispatch.Grant) []batch.Outcome[claimResult] {
-		return besideLocked(ctx, r, all, id, r.claimAll)
+	s.claims = join(250, func(ctx context.Context, all []*dispatch.Grant) []batch.Outcome[claimResult] {
+		return besideLocked(ctx, s, all, id, s.claimAll)
 	})
-	r.unclaims = join(250, func(ctx context.Context, all []*dispatch.Grant) []batch.Outcome[struct{}] {
-		return besideLocked(ctx, r, all, id, r.unclaimAll)
+	s.unclaims = join(250, func(ctx context.Context, all []*dispatch.Grant) []batch.Outcome[struct{}] {
+		return besideLocked(ctx, s, all, id, s.unclaimAll)
 	})
-	r.settlements = join(250, func(ctx context.Context, all []settleRequest) []batch.Outcome[settleResult] {
-		return besideLocked(ctx, r, all, func(q settleRequest) string { return q.Notification.ID }, r.settleAll)
+	s.settlements = join(250, func(ctx context.Context, all []settleRequest) []batch.Outcome[settleResult] {
+		return besideLocked(ctx, s, all, func(q settleRequest) string { return q.Notification.ID }, s.settleAll)
 	})
-	return r
+	return s
 }
 
 // Close waits for the calls under way; later ones fail.
-func (r *Store) Close() error {
-	r.inserts.Close()
-	r.readier.close()
-	r.placer.close()
-	r.removing.Wait()
-	r.claims.Close()
-	r.unclaims.Close()
-	r.settlements.Close()
+func (s *Store) Close() error {
+	s.inserts.Close()
+	s.readier.close()
+	s.placer.close()
+	s.removing.Wait()
+	s.claims.Close()
+	s.unclaims.Close()
+	s.settlements.Close()
 	return nil
 }
 

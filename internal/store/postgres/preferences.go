@@ -34,9 +34,9 @@ func scanPreferences(row pgx.CollectableRow, p *notification.Preferences, before
 }
 
 // Preferences returns the preferences of a user, or the zero value when there are none.
-func (r *Store) Preferences(ctx context.Context, userID string) (*notification.Preferences, error) {
+func (s *Store) Preferences(ctx context.Context, userID string) (*notification.Preferences, error) {
 	p := &notification.Preferences{}
-	rows, err := r.pool.Query(ctx, "SELECT "+preferencesColumns+" FROM pacer.preferences WHERE user_id = $1", userID)
+	rows, err := s.pool.Query(ctx, "SELECT "+preferencesColumns+" FROM pacer.preferences WHERE user_id = $1", userID)
 	if err == nil {
 		_, err = pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) (struct{}, error) {
 			return struct{}{}, scanPreferences(row, p)
@@ -96,13 +96,13 @@ func wantedRowOf(userID string, p *notification.Preferences) wantedRow {
 }
 
 // SetPreferences replaces the preferences of a user, and cancels waiting notifications that they opt out of.
-func (r *Store) SetPreferences(ctx context.Context, userID string, p *notification.Preferences) error {
-	return r.SetManyPreferences(ctx, map[string]*notification.Preferences{userID: p})
+func (s *Store) SetPreferences(ctx context.Context, userID string, p *notification.Preferences) error {
+	return s.SetManyPreferences(ctx, map[string]*notification.Preferences{userID: p})
 }
 
 // SetManyPreferences replaces the preferences of some users, of all or of none, and cancels waiting notifications that
 // they opt out of. It may be repeated.
-func (r *Store) SetManyPreferences(ctx context.Context, of map[string]*notification.Preferences) error {
+func (s *Store) SetManyPreferences(ctx context.Context, of map[string]*notification.Preferences) error {
 	rows := make([]wantedRow, 0, len(of))
 	for userID, p := range of {
 		rows = append(rows, wantedRowOf(userID, p))
@@ -111,7 +111,7 @@ func (r *Store) SetManyPreferences(ctx context.Context, of map[string]*notificat
 	if err != nil {
 		return fmt.Errorf("write users' preferences: %w", err)
 	}
-	err = r.changes.Query(ctx, setPreferencesSQL, func(rows pgx.Rows) error {
+	err = s.changes.Query(ctx, setPreferencesSQL, func(rows pgx.Rows) error {
 		var userID string
 		var at time.Time
 		_, err := pgx.ForEachRow(rows, []any{&userID, &at}, func() error {
@@ -127,7 +127,7 @@ func (r *Store) SetManyPreferences(ctx context.Context, of map[string]*notificat
 		if len(p.OptOutCategories)+len(p.OptOutChannels) == 0 {
 			continue
 		}
-		if err := r.cancelOptedOut(ctx, userID); err != nil {
+		if err := s.cancelOptedOut(ctx, userID); err != nil {
 			return err
 		}
 	}
@@ -135,8 +135,8 @@ func (r *Store) SetManyPreferences(ctx context.Context, of map[string]*notificat
 }
 
 // ClearPreferences removes the preferences of a user. The emptied row stays, so that every process sees the change.
-func (r *Store) ClearPreferences(ctx context.Context, userID string) error {
-	_, err := r.changes.Exec(ctx,
+func (s *Store) ClearPreferences(ctx context.Context, userID string) error {
+	_, err := s.changes.Exec(ctx,
 		`UPDATE pacer.preferences SET opt_out_categories = '{}', opt_out_channels = '{}', limits = '{}',
 		time_zone = '', quiet_hours = NULL, quiet_until = NULL, updated_at = clock_timestamp() WHERE user_id = $1`, userID)
 	if err != nil {
@@ -146,11 +146,11 @@ func (r *Store) ClearPreferences(ctx context.Context, userID string) error {
 }
 
 // PreferencesParts implements the source of changed preferences: the database is one part.
-func (r *Store) PreferencesParts() int { return 1 }
+func (s *Store) PreferencesParts() int { return 1 }
 
 // ChangedPreferences lists the users whose latest change has a number from `from` on, in order.
-func (r *Store) ChangedPreferences(ctx context.Context, from []int64, limit int) []notification.PreferencesPage {
-	changes, err := r.changedPreferences(ctx, from[0], limit)
+func (s *Store) ChangedPreferences(ctx context.Context, from []int64, limit int) []notification.PreferencesPage {
+	changes, err := s.changedPreferences(ctx, from[0], limit)
 	if err != nil {
 		return []notification.PreferencesPage{{Err: describe("read the changed preferences", err)}}
 	}
@@ -158,9 +158,9 @@ func (r *Store) ChangedPreferences(ctx context.Context, from []int64, limit int)
 }
 
 // changedPreferences is [Store.ChangedPreferences] of the only part.
-func (r *Store) changedPreferences(ctx context.Context, from int64, limit int,
+func (s *Store) changedPreferences(ctx context.Context, from int64, limit int,
 ) ([]notification.PreferencesChange, error) {
-	rows, err := r.pool.Query(ctx, "SELECT user_id, change, "+preferencesColumns+
+	rows, err := s.pool.Query(ctx, "SELECT user_id, change, "+preferencesColumns+
 		" FROM pacer.preferences WHERE change >= $1 ORDER BY change LIMIT $2", from, limit)
 	if err != nil {
 		return nil, err
@@ -179,16 +179,16 @@ WHERE NOT p.opt_out_categories @> excluded.opt_out_categories`
 
 // OptOut adds a category to those that a user does not want, and cancels what waits of it. It may be repeated, and is
 // after an error: then what the first time left waiting is cancelled.
-func (r *Store) OptOut(ctx context.Context, userID, category string) error {
-	if _, err := r.changes.Exec(ctx, optOutSQL, userID, category); err != nil {
+func (s *Store) OptOut(ctx context.Context, userID, category string) error {
+	if _, err := s.changes.Exec(ctx, optOutSQL, userID, category); err != nil {
 		return describe("opt a user out of a category", err)
 	}
-	return r.cancelOptedOut(ctx, userID)
+	return s.cancelOptedOut(ctx, userID)
 }
 
 // OptIn removes a category from those that a user does not want.
-func (r *Store) OptIn(ctx context.Context, userID, category string) error {
-	_, err := r.changes.Exec(ctx, `UPDATE pacer.preferences SET updated_at = clock_timestamp(),
+func (s *Store) OptIn(ctx context.Context, userID, category string) error {
+	_, err := s.changes.Exec(ctx, `UPDATE pacer.preferences SET updated_at = clock_timestamp(),
 		opt_out_categories = array_remove(opt_out_categories, $2) WHERE user_id = $1 AND $2 = ANY (opt_out_categories)`,
 		userID, category)
 	if err != nil {
@@ -207,8 +207,8 @@ SELECT n.id FROM pacer.notifications n
 WHERE n.user_id = $1 AND n.status IN ('waiting', 'retrying', 'sending') AND ` + optedOutSQL
 
 // cancelOptedOut cancels the waiting notifications that the user has opted out of.
-func (r *Store) cancelOptedOut(ctx context.Context, userID string) error {
-	rows, err := r.pool.Query(ctx, waitingOptedOutSQL, userID)
+func (s *Store) cancelOptedOut(ctx context.Context, userID string) error {
+	rows, err := s.pool.Query(ctx, waitingOptedOutSQL, userID)
 	if err != nil {
 		return describe("look for what a user opted out of", err)
 	}
@@ -218,7 +218,7 @@ func (r *Store) cancelOptedOut(ctx context.Context, userID string) error {
 	}
 	var locked error
 	for _, id := range ids {
-		err := r.end(ctx, id, notification.StatusCancelled, notification.ReasonOptedOut)
+		err := s.end(ctx, id, notification.StatusCancelled, notification.ReasonOptedOut)
 		switch {
 		case limited.LockedOut(err): // the others are not kept waiting
 			locked = err

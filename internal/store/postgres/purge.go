@@ -18,23 +18,23 @@ const (
 )
 
 // purge removes, once in each purgeInterval, what [Relay.Purge] removes.
-func (l *Relay) purge(ctx context.Context) error {
-	if time.Since(l.purgedAt) < purgeInterval {
+func (r *Relay) purge(ctx context.Context) error {
+	if time.Since(r.purgedAt) < purgeInterval {
 		return nil
 	}
-	l.purgedAt = time.Now()
-	_, err := l.Purge(ctx)
+	r.purgedAt = time.Now()
+	_, err := r.Purge(ctx)
 	return err
 }
 
 // Purge removes notifications that ended longer ago than the retention and than the longest window of any limit of
 // their user, with their attempts, and whatever else is old. It returns how many notifications it removed. A rebuild
 // has what a window counts from nowhere else: the attempt, and its notification's channel.
-func (l *Relay) Purge(ctx context.Context) (int64, error) {
-	keep := max(l.store.cfg.Retention, l.cfg.Windows(""))
-	removed, err := l.purgeEnded(ctx, keep)
-	return removed, errors.Join(err, l.store.purgeImported(ctx, keep), l.store.purgeKeys(ctx),
-		l.store.purgeHistory(ctx), l.store.purgeCleared(ctx, keep), l.store.purgeMarks(ctx))
+func (r *Relay) Purge(ctx context.Context) (int64, error) {
+	keep := max(r.store.cfg.Retention, r.cfg.Windows(""))
+	removed, err := r.purgeEnded(ctx, keep)
+	return removed, errors.Join(err, r.store.purgeImported(ctx, keep), r.store.purgeKeys(ctx),
+		r.store.purgeHistory(ctx), r.store.purgeCleared(ctx, keep), r.store.purgeMarks(ctx))
 }
 
 // purged is how far the purge has got among the notifications that are old enough.
@@ -63,10 +63,10 @@ DELETE FROM pacer.notifications WHERE id = ANY (ARRAY (SELECT id FROM old))`
 
 // purgeEnded removes notifications that ended longer ago than keep, and than the longest window of their user. Many
 // that stay for their own users hold up nothing else: the next call goes on behind those that it has passed.
-func (l *Relay) purgeEnded(ctx context.Context, keep time.Duration) (removed int64, err error) {
-	to := &l.purged
+func (r *Relay) purgeEnded(ctx context.Context, keep time.Duration) (removed int64, err error) {
+	to := &r.purged
 	for passed := 0; passed < purgePassed; {
-		rows, err := l.store.db.Query(ctx, agedSQL, keep, purgeBatch, to.at, to.id)
+		rows, err := r.store.db.Query(ctx, agedSQL, keep, purgeBatch, to.at, to.id)
 		if err != nil {
 			return removed, describe("purge old notifications", err)
 		}
@@ -75,14 +75,14 @@ func (l *Relay) purgeEnded(ctx context.Context, keep time.Duration) (removed int
 		var ago time.Duration
 		looked := 0
 		if _, err := pgx.ForEachRow(rows, []any{&to.id, &user, &to.at, &ago}, func() error {
-			if looked++; ago > l.cfg.Windows(user) {
+			if looked++; ago > r.cfg.Windows(user) {
 				old = append(old, to.id)
 			}
 			return nil
 		}); err != nil {
 			return removed, describe("purge old notifications", err)
 		}
-		tag, err := l.store.db.Exec(ctx, purgeSQL, old)
+		tag, err := r.store.db.Exec(ctx, purgeSQL, old)
 		if err != nil {
 			return removed, describe("purge old notifications", err)
 		}
@@ -111,10 +111,10 @@ WITH expired AS MATERIALIZED (
 )
 SELECT count(*) FROM expired`
 
-func (r *Store) purgeKeys(ctx context.Context) error {
+func (s *Store) purgeKeys(ctx context.Context) error {
 	for {
 		var looked int
-		if err := r.db.QueryRow(ctx, purgeKeysSQL, purgeBatch).Scan(&looked); err != nil {
+		if err := s.db.QueryRow(ctx, purgeKeysSQL, purgeBatch).Scan(&looked); err != nil {
 			return describe("purge idempotency keys", err)
 		}
 		if looked < purgeBatch {

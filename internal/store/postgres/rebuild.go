@@ -39,18 +39,18 @@ type Rebuilt struct {
 // RebuildLost rebuilds the partitions that have lost their state: Redis is empty, or another server has taken over,
 // which may have older state, or the database has. It does nothing while another process rebuilds. A partition whose
 // Redis is away does not hold up the others.
-func (l *Relay) RebuildLost(ctx context.Context) (Rebuilt, error) {
-	rebuilt, _, err := l.rebuildLost(ctx)
+func (r *Relay) RebuildLost(ctx context.Context) (Rebuilt, error) {
+	rebuilt, _, err := r.rebuildLost(ctx)
 	return rebuilt, err
 }
 
 // rebuildLost is RebuildLost. It also returns the partitions that have their state by now.
-func (l *Relay) rebuildLost(ctx context.Context) (_ Rebuilt, well []int, _ error) {
-	identity, err := l.store.agendas.Identity(ctx)
+func (r *Relay) rebuildLost(ctx context.Context) (_ Rebuilt, well []int, _ error) {
+	identity, err := r.store.agendas.Identity(ctx)
 	if err != nil {
 		return Rebuilt{}, nil, err
 	}
-	seen, lost, away := l.lost(ctx, identity, true)
+	seen, lost, away := r.lost(ctx, identity, true)
 	if seen == nil {
 		return Rebuilt{}, nil, away
 	}
@@ -62,8 +62,8 @@ func (l *Relay) rebuildLost(ctx context.Context) (_ Rebuilt, well []int, _ error
 	if len(lost) == 0 {
 		return Rebuilt{}, well, away
 	}
-	rebuilt, err := l.rebuildAlone(ctx, identity, func() (*look, []int, error) {
-		seen, lost, err := l.lost(ctx, identity, false)
+	rebuilt, err := r.rebuildAlone(ctx, identity, func() (*look, []int, error) {
+		seen, lost, err := r.lost(ctx, identity, false)
 		if len(lost) > 0 {
 			err = nil // away says the same
 		}
@@ -74,9 +74,9 @@ func (l *Relay) rebuildLost(ctx context.Context) (_ Rebuilt, well []int, _ error
 
 // lost lists the partitions that are not in the epoch that the database knows, or were built on another server or from
 // another history of the database. The error also says which partitions can't be reached. marks is as in [Relay.look].
-func (l *Relay) lost(ctx context.Context, identity string, marks bool) (*look, []int, error) {
-	builds, away := l.store.agendas.Builds(ctx)
-	seen, err := l.look(ctx, builds, marks)
+func (r *Relay) lost(ctx context.Context, identity string, marks bool) (*look, []int, error) {
+	builds, away := r.store.agendas.Builds(ctx)
+	seen, err := r.look(ctx, builds, marks)
 	if err != nil {
 		return nil, nil, errors.Join(err, away)
 	}
@@ -91,14 +91,14 @@ func (l *Relay) lost(ctx context.Context, identity string, marks bool) (*look, [
 
 // Rebuild rebuilds every partition that can be reached, and returns an error that names the others. While another
 // process rebuilds, it waits for that to end: what made the operator ask may be newer than what the other process saw.
-func (l *Relay) Rebuild(ctx context.Context) (Rebuilt, error) {
+func (r *Relay) Rebuild(ctx context.Context) (Rebuilt, error) {
 	for told := false; ; told = true {
-		done, err := l.rebuildAll(ctx)
+		done, err := r.rebuildAll(ctx)
 		if err != nil || len(done.Partitions) > 0 {
 			return done, err
 		}
 		if !told {
-			l.log.InfoContext(ctx, "another process is rebuilding; waiting for it to finish")
+			r.log.InfoContext(ctx, "another process is rebuilding; waiting for it to finish")
 		}
 		select {
 		case <-ctx.Done():
@@ -109,16 +109,16 @@ func (l *Relay) Rebuild(ctx context.Context) (Rebuilt, error) {
 }
 
 // rebuildAll rebuilds every partition that can be reached, or none while another process rebuilds.
-func (l *Relay) rebuildAll(ctx context.Context) (Rebuilt, error) {
-	identity, err := l.store.agendas.Identity(ctx)
+func (r *Relay) rebuildAll(ctx context.Context) (Rebuilt, error) {
+	identity, err := r.store.agendas.Identity(ctx)
 	if err != nil {
 		return Rebuilt{}, err
 	}
 	var away error
-	rebuilt, err := l.rebuildAlone(ctx, identity, func() (*look, []int, error) {
+	rebuilt, err := r.rebuildAlone(ctx, identity, func() (*look, []int, error) {
 		var builds map[int]agenda.Built
-		builds, away = l.store.agendas.Builds(ctx)
-		seen, err := l.look(ctx, builds, false)
+		builds, away = r.store.agendas.Builds(ctx)
+		seen, err := r.look(ctx, builds, false)
 		return seen, slices.Sorted(maps.Keys(builds)), err
 	})
 	return rebuilt, errors.Join(err, away)
@@ -131,9 +131,9 @@ SELECT pg_try_advisory_xact_lock($1) FROM set_config('idle_in_transaction_sessio
 
 // rebuildAlone rebuilds the partitions that which gives, unless another process of the deployment rebuilds. The lock
 // for that belongs to a transaction, because a pooler gives a session to others.
-func (l *Relay) rebuildAlone(ctx context.Context, identity string, which func() (*look, []int, error),
+func (r *Relay) rebuildAlone(ctx context.Context, identity string, which func() (*look, []int, error),
 ) (Rebuilt, error) {
-	tx, err := l.store.db.Begin(ctx, pgx.TxOptions{})
+	tx, err := r.store.db.Begin(ctx, pgx.TxOptions{})
 	if err != nil {
 		return Rebuilt{}, describe("connect for a rebuild", err)
 	}
@@ -148,22 +148,22 @@ func (l *Relay) rebuildAlone(ctx context.Context, identity string, which func() 
 	if err != nil || len(partitions) == 0 {
 		return Rebuilt{}, err
 	}
-	if err := l.CheckImported(ctx); err != nil {
+	if err := r.CheckImported(ctx); err != nil {
 		return Rebuilt{}, err
 	}
 	start := time.Now()
-	l.log.InfoContext(ctx, "rebuilding partitions that have lost their state", "partitions", len(partitions))
-	r := &rebuild{
-		Relay: l, seen: seen, identity: identity, token: rand.Text(), partitions: partitions,
+	r.log.InfoContext(ctx, "rebuilding partitions that have lost their state", "partitions", len(partitions))
+	work := &rebuild{
+		Relay: r, seen: seen, identity: identity, token: rand.Text(), partitions: partitions,
 		kept: map[int]agenda.Kept{}, epochs: map[int]int64{},
 	}
-	if err := r.run(ctx); err != nil {
+	if err := work.run(ctx); err != nil {
 		return Rebuilt{}, fmt.Errorf("rebuild %d partitions: %w", len(partitions), err)
 	}
 	done := Rebuilt{
-		Partitions: partitions, Waiting: r.waiting, InFlight: r.inFlight, Windows: r.windows, Took: time.Since(start),
+		Partitions: partitions, Waiting: work.waiting, InFlight: work.inFlight, Windows: work.windows, Took: time.Since(start),
 	}
-	l.log.InfoContext(ctx, "rebuilt partitions", "partitions", len(partitions),
+	r.log.InfoContext(ctx, "rebuilt partitions", "partitions", len(partitions),
 		"waiting", done.Waiting, "in_flight", done.InFlight, "windows", done.Windows,
 		"took", done.Took.Round(time.Millisecond).String())
 	return done, nil

@@ -68,15 +68,15 @@ type counted struct {
 
 // eachCounted calls do with the admissions that windows may still hold, backlog by backlog, and oldest first. Those of
 // users whose own limits look back further than others' are read apart: nobody else's are read for their sake.
-func (l *Relay) eachCounted(ctx context.Context, db querier, now time.Time, do func(counted) error) error {
-	others := l.cfg.Windows("")
+func (r *Relay) eachCounted(ctx context.Context, db querier, now time.Time, do func(counted) error) error {
+	others := r.cfg.Windows("")
 	rows, err := db.Query(ctx, ownLimitsSQL)
 	if err != nil {
 		return describe("read who has limits of their own", err)
 	}
 	apart, user := []string(nil), ""
 	if _, err := pgx.ForEachRow(rows, []any{&user}, func() error {
-		if l.cfg.Windows(user) > others {
+		if r.cfg.Windows(user) > others {
 			apart = append(apart, user)
 		}
 		return nil
@@ -84,7 +84,7 @@ func (l *Relay) eachCounted(ctx context.Context, db querier, now time.Time, do f
 		return describe("read who has limits of their own", err)
 	}
 	for users := range slices.Chunk(apart, windowsUsers) {
-		rows, err := db.Query(ctx, windowsOfSQL, users, sinceOf(users, now, l.cfg.Windows))
+		rows, err := db.Query(ctx, windowsOfSQL, users, sinceOf(users, now, r.cfg.Windows))
 		if err != nil {
 			return describe("read the admissions of some users", err)
 		}

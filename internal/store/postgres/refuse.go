@@ -16,20 +16,20 @@ const refusalLooks = 30
 // lookAgain looks again at what was refused. A batch of which it allows nothing is the last of the round, so that much
 // of it does not hold up the rest of the relay's work. When a pass has come to the end, the next one waits for its
 // time.
-func (l *Relay) lookAgain(ctx context.Context, away *partitionsAway) error {
-	if l.again == (outboxPlace{}) {
-		if time.Since(l.refusedAt) < l.store.cfg.RefusalPatience/refusalLooks {
+func (r *Relay) lookAgain(ctx context.Context, away *partitionsAway) error {
+	if r.again == (outboxPlace{}) {
+		if time.Since(r.refusedAt) < r.store.cfg.RefusalPatience/refusalLooks {
 			return nil
 		}
-		l.refusedAt = time.Now()
+		r.refusedAt = time.Now()
 	}
 	for {
-		part, err := l.emptyPart(ctx, away, true, l.again)
+		part, err := r.emptyPart(ctx, away, true, r.again)
 		if err != nil {
 			return err
 		}
-		if l.again = part.last; part.found < outboxBatch {
-			l.again = outboxPlace{}
+		if r.again = part.last; part.found < outboxBatch {
+			r.again = outboxPlace{}
 			return nil
 		}
 		if part.allowed == 0 {
@@ -46,14 +46,14 @@ const noteRefusedSQL = "UPDATE pacer.outbox SET refused_at = clock_timestamp() W
 // outbox, where every process looks at it again and again, and ends as failed only once all of them have refused it for
 // Config.RefusalPatience. It then stays for one more look, which takes it out of its backlog if it is in one. What was
 // accepted in another way has been checked, and is never refused here.
-func (l *Relay) refuse(ctx context.Context, tx *limited.Tx, batch []outboxed) (allowed []*outboxed, err error) {
+func (r *Relay) refuse(ctx context.Context, tx *limited.Tx, batch []outboxed) (allowed []*outboxed, err error) {
 	var refused []string
 	var ends []agenda.End
 	for i := range batch {
 		o := &batch[i]
 		var fault error
 		if o.unchecked && !o.ended {
-			fault = l.cfg.Check(&o.Notification)
+			fault = r.cfg.Check(&o.Notification)
 		}
 		switch {
 		case fault == nil:

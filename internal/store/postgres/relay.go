@@ -57,19 +57,19 @@ func NewRelay(store *Store, cfg RelayConfig) *Relay {
 }
 
 // Run makes a round at each interval until ctx ends.
-func (l *Relay) Run(ctx context.Context) {
-	ticker := beat.NewTicker(l.cfg.Interval)
+func (r *Relay) Run(ctx context.Context) {
+	ticker := beat.NewTicker(r.cfg.Interval)
 	defer ticker.Stop()
 	away := false
 	for {
-		err := l.Round(ctx)
+		err := r.Round(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err != nil && !away:
-			l.log.WarnContext(ctx, "the relay can't reach Postgres or Redis; retrying", "error", err)
+			r.log.WarnContext(ctx, "the relay can't reach Postgres or Redis; retrying", "error", err)
 		case err == nil && away:
-			l.log.InfoContext(ctx, "the relay reaches Postgres and Redis again")
+			r.log.InfoContext(ctx, "the relay reaches Postgres and Redis again")
 		}
 		away = err != nil
 		select {
@@ -83,29 +83,29 @@ func (l *Relay) Run(ctx context.Context) {
 
 // Round makes one round. Each step runs whether the others fail or not. When nothing has happened, it asks each store
 // once instead of at each step.
-func (l *Relay) Round(ctx context.Context) error {
-	if l.calm(ctx) {
-		return l.purge(ctx)
+func (r *Relay) Round(ctx context.Context) error {
+	if r.calm(ctx) {
+		return r.purge(ctx)
 	}
-	_, well, err := l.rebuildLost(ctx)
-	return errors.Join(err, l.takeUnplaced(ctx), l.emptyOutbox(ctx), l.writeEnds(ctx, well), l.keepTotals(ctx),
-		l.purge(ctx))
+	_, well, err := r.rebuildLost(ctx)
+	return errors.Join(err, r.takeUnplaced(ctx), r.emptyOutbox(ctx), r.writeEnds(ctx, well), r.keepTotals(ctx),
+		r.purge(ctx))
 }
 
 // calm reports whether no step of a round would find anything. What goes wrong here is left to the steps, which name
 // it.
-func (l *Relay) calm(ctx context.Context) bool {
-	in, err := l.store.agendas.Glance(ctx)
+func (r *Relay) calm(ctx context.Context) bool {
+	in, err := r.store.agendas.Glance(ctx)
 	if err != nil || in.Ends {
 		return false
 	}
 	for partition, c := range in.Counts {
-		if before := l.noted[partition]; c.Epoch != before.Epoch || c.Pulls != before.Pulls ||
+		if before := r.noted[partition]; c.Epoch != before.Epoch || c.Pulls != before.Pulls ||
 			c.Deferrals != before.Deferrals {
 			return false
 		}
 	}
-	seen, err := l.lookCalm(ctx, in.Builds)
+	seen, err := r.lookCalm(ctx, in.Builds)
 	if err != nil || seen.found {
 		return false
 	}

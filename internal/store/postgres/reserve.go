@@ -51,8 +51,8 @@ FROM asked a JOIN pacer.idempotency_keys k ON k.key = ANY (ARRAY[a.key])
 WHERE k.key NOT IN (SELECT key FROM mine)`
 
 // Reserve implements [intake.Store].
-func (r *Store) Reserve(ctx context.Context, keys []intake.Key) ([]intake.Reservation, error) {
-	ctx, cancel := bounded(ctx, r.cfg.AcceptTimeout)
+func (s *Store) Reserve(ctx context.Context, keys []intake.Key) ([]intake.Reservation, error) {
+	ctx, cancel := bounded(ctx, s.cfg.AcceptTimeout)
 	defer cancel()
 	reservations := make([]intake.Reservation, len(keys))
 	left := make([]int, len(keys))
@@ -62,12 +62,12 @@ func (r *Store) Reserve(ctx context.Context, keys []intake.Key) ([]intake.Reserv
 	// Every statement takes the keys in one order, so that no two wait for each other.
 	slices.SortFunc(left, func(i, j int) int { return strings.Compare(keys[i].Key, keys[j].Key) })
 	for len(left) > 0 {
-		err := r.reserve(ctx, keys, left, reservations)
+		err := s.reserve(ctx, keys, left, reservations)
 		if limited.LockedOut(err) {
-			err = r.lockedAccepts.Do(ctx, func() error { return r.reserve(ctx, keys, left, reservations) })
+			err = s.lockedAccepts.Do(ctx, func() error { return s.reserve(ctx, keys, left, reservations) })
 		}
 		if err != nil {
-			return nil, r.notAccepted(ctx, "reserve idempotency keys", err)
+			return nil, s.notAccepted(ctx, "reserve idempotency keys", err)
 		}
 		// Another request reserved a key while this statement ran: the row conflicts, but the statement can't see it.
 		// The next statement can.
@@ -78,7 +78,7 @@ func (r *Store) Reserve(ctx context.Context, keys []intake.Key) ([]intake.Reserv
 
 // reserve runs reserveSQL once for the keys that have the given indexes. Those have no reservation then for which
 // another one was committed meanwhile.
-func (r *Store) reserve(ctx context.Context, keys []intake.Key, of []int, reservations []intake.Reservation) error {
+func (s *Store) reserve(ctx context.Context, keys []intake.Key, of []int, reservations []intake.Reservation) error {
 	n := len(of)
 	names, prints, ids, lives := make([]string, n), make([]string, n), make([]string, n), make([]int64, n)
 	places := make(map[string]int, n)
@@ -87,11 +87,11 @@ func (r *Store) reserve(ctx context.Context, keys []intake.Key, of []int, reserv
 		names[i], prints[i], ids[i], lives[i] = k.Key, k.Fingerprint, k.ID, k.Life.Microseconds()
 		places[k.Key] = index
 	}
-	if err := r.accepting.Acquire(ctx, 1); err != nil {
+	if err := s.accepting.Acquire(ctx, 1); err != nil {
 		return err
 	}
-	defer r.accepting.Release(1)
-	rows, err := r.pool.Query(ctx, reserveSQL, names, prints, ids, lives, acceptTime)
+	defer s.accepting.Release(1)
+	rows, err := s.pool.Query(ctx, reserveSQL, names, prints, ids, lives, acceptTime)
 	if err != nil {
 		return err
 	}
@@ -120,18 +120,18 @@ FROM pacer.idempotency_keys k
 WHERE key = $1 AND NOT ` + keyOverSQL
 
 // Reserved implements [intake.Store].
-func (r *Store) Reserved(ctx context.Context, key, fingerprint string) (intake.Reservation, error) {
-	ctx, cancel := bounded(ctx, r.cfg.AcceptTimeout)
+func (s *Store) Reserved(ctx context.Context, key, fingerprint string) (intake.Reservation, error) {
+	ctx, cancel := bounded(ctx, s.cfg.AcceptTimeout)
 	defer cancel()
 	var owner string
 	var accepting, givenUp bool
 	held := intake.Reservation{Claim: intake.ClaimDone}
-	err := r.pool.QueryRow(ctx, reservedSQL, key).Scan(&owner, &held.ID, &accepting, &givenUp)
+	err := s.pool.QueryRow(ctx, reservedSQL, key).Scan(&owner, &held.ID, &accepting, &givenUp)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return intake.Reservation{Claim: intake.ClaimNew}, nil
 	case err != nil:
-		return intake.Reservation{}, r.notAccepted(ctx, "look up an idempotency key", err)
+		return intake.Reservation{}, s.notAccepted(ctx, "look up an idempotency key", err)
 	case owner != fingerprint:
 		held.Claim = intake.ClaimOther
 	case givenUp:
@@ -148,38 +148,38 @@ UPDATE pacer.idempotency_keys k SET accepting_until = NULL
 FROM unnest($1::text[]) AS a(key) WHERE k.key = ANY (ARRAY[a.key])`
 
 // Commit implements [intake.Store].
-func (r *Store) Commit(ctx context.Context, keys []intake.AcceptedKey) error {
-	ctx, cancel := bounded(ctx, r.cfg.AcceptTimeout)
+func (s *Store) Commit(ctx context.Context, keys []intake.AcceptedKey) error {
+	ctx, cancel := bounded(ctx, s.cfg.AcceptTimeout)
 	defer cancel()
 	names := make([]string, len(keys))
 	for i, k := range keys {
 		names[i] = k.Key
 	}
 	slices.Sort(names) // the order in which Reserve takes them
-	_, err := limited.Impatient{Pool: r.pool, Wait: "1s"}.Exec(ctx, commitSQL, names)
+	_, err := limited.Impatient{Pool: s.pool, Wait: "1s"}.Exec(ctx, commitSQL, names)
 	if limited.LockedOut(err) { // they are accepted, and a repeat finds them by the ids that the keys have
-		r.cfg.Log.WarnContext(ctx, "another transaction in the database keeps an idempotency key locked", "error", err)
+		s.cfg.Log.WarnContext(ctx, "another transaction in the database keeps an idempotency key locked", "error", err)
 	} else if err != nil {
-		return r.notAccepted(ctx, "commit idempotency keys", err)
+		return s.notAccepted(ctx, "commit idempotency keys", err)
 	}
 	return nil
 }
 
 // Originals implements [intake.Store].
-func (r *Store) Originals(ctx context.Context, of []intake.Original) ([]*notification.Notification, error) {
-	ctx, cancel := bounded(ctx, r.cfg.AcceptTimeout)
+func (s *Store) Originals(ctx context.Context, of []intake.Original) ([]*notification.Notification, error) {
+	ctx, cancel := bounded(ctx, s.cfg.AcceptTimeout)
 	defer cancel()
 	ids := make([]string, len(of))
 	for i, o := range of {
 		ids[i] = o.ID
 	}
-	rows, err := r.pool.Query(ctx, viewsSQL, ids)
+	rows, err := s.pool.Query(ctx, viewsSQL, ids)
 	if err != nil {
-		return nil, r.notAccepted(ctx, "read what was accepted before", err)
+		return nil, s.notAccepted(ctx, "read what was accepted before", err)
 	}
 	found, err := pgx.CollectRows(rows, scanRow)
 	if err != nil {
-		return nil, r.notAccepted(ctx, "read what was accepted before", err)
+		return nil, s.notAccepted(ctx, "read what was accepted before", err)
 	}
 	byID := make(map[string]*notification.Notification, len(found))
 	for i := range found {

@@ -87,29 +87,29 @@ func statusOf(d dispatch.Disposition) string {
 
 // Settle implements [dispatch.Store]: it settles in the database first, then in the agendas. If the agendas can't be
 // reached, the lease ends, and the next claim of the notification corrects them.
-func (r *Store) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome) (dispatch.Settlement, error) {
+func (s *Store) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome) (dispatch.Settlement, error) {
 	id := g.Notification.ID
 	o.Reason, o.Reply = storable(o.Reason), storable(o.Reply)
-	s, err := r.settlements.Do(ctx, settleRequest{g, o})
+	result, err := s.settlements.Do(ctx, settleRequest{g, o})
 	if err != nil {
 		return dispatch.Settlement{}, err
 	}
-	if !s.written {
+	if !result.written {
 		return dispatch.Settlement{Stale: true}, nil
 	}
-	if s.status == string(notification.StatusExpired) && o.Disposition == dispatch.Retry {
+	if result.status == string(notification.StatusExpired) && o.Disposition == dispatch.Retry {
 		o.Disposition, o.Reason = dispatch.Expired, notification.ReasonExpired
 	}
-	settlement, err := r.settleInAgenda(ctx, g, o, r.cfg.LostPatience)
+	settlement, err := s.settleInAgenda(ctx, g, o, s.cfg.LostPatience)
 	open := o.Disposition == dispatch.Retry || o.Disposition == dispatch.Returned
 	switch {
 	case err != nil:
-		r.cfg.Log.WarnContext(ctx,
+		s.cfg.Log.WarnContext(ctx,
 			"wrote a delivery's result to Postgres but not to Redis; Redis gets it when the lease ends",
 			"notification_id", id, "error", err)
 		return dispatch.Settlement{}, nil
 	case settlement.Stale && open:
-		return dispatch.Settlement{}, r.leaveInOutbox(ctx, []string{id})
+		return dispatch.Settlement{}, s.leaveInOutbox(ctx, []string{id})
 	}
 	settlement.Stale = false
 	return settlement, nil
@@ -122,11 +122,11 @@ WHERE id = ANY (ARRAY[$1::text]) AND generation = $2 AND status = 'sending'`
 // Extend implements [dispatch.Store]. It extends the lease in the agendas: while that holds, nobody else is granted the
 // notification. It extends the claim, too, which is what counts when Redis is lost meanwhile: at the same time, so that
 // a store that does not respond takes none from the other one.
-func (r *Store) Extend(ctx context.Context, g *dispatch.Grant) error {
+func (s *Store) Extend(ctx context.Context, g *dispatch.Grant) error {
 	var inRedis error
 	var other sync.WaitGroup
-	other.Go(func() { inRedis = r.agendas.Extend(ctx, g) })
-	_, err := r.changes.Impatient.Exec(ctx, extendSQL, g.Notification.ID, g.Claimed, r.cfg.Lease)
+	other.Go(func() { inRedis = s.agendas.Extend(ctx, g) })
+	_, err := s.changes.Impatient.Exec(ctx, extendSQL, g.Notification.ID, g.Claimed, s.cfg.Lease)
 	if err != nil {
 		err = describe("extend the claim of notification "+g.Notification.ID, err)
 	}
@@ -140,11 +140,11 @@ const longestPause = 250 * time.Millisecond
 // settleInAgenda tries until ctx ends: Redis may be away for a moment, or a hash slot of a cluster may be moving. For a
 // partition that has lost its state it tries for as long as patience says: the rebuild may have read that the delivery
 // is in flight.
-func (r *Store) settleInAgenda(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome, patience time.Duration,
+func (s *Store) settleInAgenda(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome, patience time.Duration,
 ) (dispatch.Settlement, error) {
 	began := time.Now()
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, longestPause) {
-		settlement, err := r.agendas.Settle(ctx, g, o)
+		settlement, err := s.agendas.Settle(ctx, g, o)
 		given := errors.Is(err, dispatch.ErrLost) && time.Since(began) >= patience
 		if err == nil || given || !wait(ctx, pause) {
 			return settlement, err
@@ -153,7 +153,7 @@ func (r *Store) settleInAgenda(ctx context.Context, g *dispatch.Grant, o dispatc
 }
 
 // settleAll runs settleSQL.
-func (r *Store) settleAll(ctx context.Context, requests []settleRequest) ([]settleResult, error) {
+func (s *Store) settleAll(ctx context.Context, requests []settleRequest) ([]settleResult, error) {
 	n := len(requests)
 	ids, claims, statuses, reasons := make([]string, n), make([]int32, n), make([]string, n), make([]string, n)
 	replies := make([]string, n)
@@ -170,7 +170,7 @@ func (r *Store) settleAll(ctx context.Context, requests []settleRequest) ([]sett
 			untried[i] = 1
 		}
 	}
-	rows, err := r.pool.Query(ctx, settleSQL, ids, claims, statuses, reasons, retry, failures, untried, counted,
+	rows, err := s.pool.Query(ctx, settleSQL, ids, claims, statuses, reasons, retry, failures, untried, counted,
 		notification.ReasonExpired, replies, took)
 	if err != nil {
 		return nil, describe("write results", err)
@@ -183,7 +183,7 @@ func (r *Store) settleAll(ctx context.Context, requests []settleRequest) ([]sett
 		return nil
 	})
 	if err == nil {
-		err = r.findSettled(ctx, requests, results)
+		err = s.findSettled(ctx, requests, results)
 	}
 	if err != nil {
 		return nil, describe("write results", err)
@@ -193,7 +193,7 @@ func (r *Store) settleAll(ctx context.Context, requests []settleRequest) ([]sett
 
 // findSettled fills in the results of the dispositions that were not written now: either they were written before, or
 // their claim is not the latest.
-func (r *Store) findSettled(ctx context.Context, requests []settleRequest, results []settleResult) error {
+func (s *Store) findSettled(ctx context.Context, requests []settleRequest, results []settleResult) error {
 	var ids []string
 	places := map[string][]int{}
 	for i, x := range requests {
@@ -205,7 +205,7 @@ func (r *Store) findSettled(ctx context.Context, requests []settleRequest, resul
 	if len(ids) == 0 {
 		return nil
 	}
-	rows, err := r.pool.Query(ctx, settledSQL, ids)
+	rows, err := s.pool.Query(ctx, settledSQL, ids)
 	if err != nil {
 		return err
 	}

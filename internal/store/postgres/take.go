@@ -101,25 +101,25 @@ type claimResult struct {
 }
 
 // Take implements [dispatch.Store]: the agendas decide what may go. The caller must claim their grants.
-func (r *Store) Take(ctx context.Context, request dispatch.TakeRequest) (dispatch.TakeResult, error) {
-	return r.agendas.Take(ctx, request)
+func (s *Store) Take(ctx context.Context, request dispatch.TakeRequest) (dispatch.TakeResult, error) {
+	return s.agendas.Take(ctx, request)
 }
 
 // Claim implements [dispatch.Store]: it claims a grant of the agendas in the database. Only then may the notification
 // be sent.
-func (r *Store) Claim(ctx context.Context, g *dispatch.Grant) (bool, error) {
-	c, err := r.claim(ctx, g)
+func (s *Store) Claim(ctx context.Context, g *dispatch.Grant) (bool, error) {
+	c, err := s.claim(ctx, g)
 	if limited.LockedOut(err) { // so nothing was claimed
 		later := dispatch.Outcome{Disposition: dispatch.Retry, Reason: "locked", RetryAfter: lockedRetry, Refund: true}
-		return false, r.giveBack(ctx, g, later, 0)
+		return false, s.giveBack(ctx, g, later, 0)
 	}
 	if err != nil {
-		err = errors.Join(fmt.Errorf("claim notification %s: %w", g.Notification.ID, err), r.unclaim(ctx, g))
+		err = errors.Join(fmt.Errorf("claim notification %s: %w", g.Notification.ID, err), s.unclaim(ctx, g))
 		back := dispatch.Outcome{Disposition: dispatch.Returned, Refund: true}
-		return false, errors.Join(err, r.giveBack(ctx, g, back, r.cfg.LostPatience))
+		return false, errors.Join(err, s.giveBack(ctx, g, back, s.cfg.LostPatience))
 	}
 	if !c.ok {
-		return false, r.decline(ctx, g, c)
+		return false, s.decline(ctx, g, c)
 	}
 	c.notification.ID = g.Notification.ID
 	g.Notification, g.Claimed, g.Attempt, g.Failures = c.notification, c.generation, c.attempt, c.failures
@@ -128,11 +128,11 @@ func (r *Store) Claim(ctx context.Context, g *dispatch.Grant) (bool, error) {
 
 // claim tries to claim a grant until Config.ClaimPatience ends: Postgres may be away for a moment. It waits for a
 // statement that is under way, which has a time-out of its own: nobody would send what it claims after that.
-func (r *Store) claim(ctx context.Context, g *dispatch.Grant) (claimResult, error) {
-	tries, cancel := context.WithTimeout(ctx, r.cfg.ClaimPatience)
+func (s *Store) claim(ctx context.Context, g *dispatch.Grant) (claimResult, error) {
+	tries, cancel := context.WithTimeout(ctx, s.cfg.ClaimPatience)
 	defer cancel()
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, longestPause) {
-		c, err := r.claims.Do(context.WithoutCancel(ctx), g)
+		c, err := s.claims.Do(context.WithoutCancel(ctx), g)
 		if err == nil || errors.Is(err, batch.ErrClosed) || limited.LockedOut(err) || !wait(tries, pause) {
 			return c, err
 		}
@@ -177,7 +177,7 @@ const (
 // decline returns a grant that must not be used, and brings its agenda in line with what the database says about the
 // notification. When the same grant would come again unchanged, decline waits first, and keeps the worker's capacity
 // for that long: otherwise the notification would be granted and declined over and over, as fast as the stores can.
-func (r *Store) decline(ctx context.Context, g *dispatch.Grant, c claimResult) error {
+func (s *Store) decline(ctx context.Context, g *dispatch.Grant, c claimResult) error {
 	outcome, pause := dispatch.Outcome{Refund: true}, time.Duration(0)
 	var err error
 	switch {
@@ -191,18 +191,18 @@ func (r *Store) decline(ctx context.Context, g *dispatch.Grant, c claimResult) e
 		// due.
 		outcome.Disposition, outcome.Reason = dispatch.Retry, "not due yet"
 		outcome.RetryAfter = c.busyFor + 50*time.Millisecond
-	case c.crashes >= r.cfg.MaxCrashes:
+	case c.crashes >= s.cfg.MaxCrashes:
 		outcome.Disposition, outcome.Reason = dispatch.Failed, notification.ReasonCrashLoop
-		err = r.endOne(ctx, g.Notification.ID, notification.StatusFailed, notification.ReasonCrashLoop)
+		err = s.endOne(ctx, g.Notification.ID, notification.StatusFailed, notification.ReasonCrashLoop)
 	case c.expired:
 		outcome.Disposition, outcome.Reason = dispatch.Expired, notification.ReasonExpired
-		err = r.endOne(ctx, g.Notification.ID, notification.StatusExpired, notification.ReasonExpired)
+		err = s.endOne(ctx, g.Notification.ID, notification.StatusExpired, notification.ReasonExpired)
 	case c.superseded:
 		outcome.Disposition, outcome.Reason = dispatch.Replaced, notification.ReasonReplaced
-		err = r.endOne(ctx, g.Notification.ID, notification.StatusReplaced, notification.ReasonReplaced)
+		err = s.endOne(ctx, g.Notification.ID, notification.StatusReplaced, notification.ReasonReplaced)
 	case c.optedOut:
 		outcome.Disposition, outcome.Reason = dispatch.Cancelled, notification.ReasonOptedOut
-		err = r.endOne(ctx, g.Notification.ID, notification.StatusCancelled, notification.ReasonOptedOut)
+		err = s.endOne(ctx, g.Notification.ID, notification.StatusCancelled, notification.ReasonOptedOut)
 	default:
 		// Whatever forbade the claim is over.
 		outcome.Disposition, pause = dispatch.Returned, changedPause
@@ -212,22 +212,22 @@ func (r *Store) decline(ctx context.Context, g *dispatch.Grant, c claimResult) e
 	}
 	wait(ctx, pause)
 	// It was not claimed, so no rebuild restores it.
-	return errors.Join(err, r.giveBack(ctx, g, outcome, 0))
+	return errors.Join(err, s.giveBack(ctx, g, outcome, 0))
 }
 
 // giveBack settles a grant that is not used in the agendas. It tries for as long as a statement may take; if it fails,
 // the lease ends instead. patience is for a partition that has lost its state, and with it the grant.
-func (r *Store) giveBack(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome, patience time.Duration) error {
-	ctx, cancel := bounded(ctx, r.cfg.StatementTimeout)
+func (s *Store) giveBack(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome, patience time.Duration) error {
+	ctx, cancel := bounded(ctx, s.cfg.StatementTimeout)
 	defer cancel()
-	if _, err := r.settleInAgenda(ctx, g, o, patience); err != nil && !errors.Is(err, dispatch.ErrLost) {
+	if _, err := s.settleInAgenda(ctx, g, o, patience); err != nil && !errors.Is(err, dispatch.ErrLost) {
 		return fmt.Errorf("return the grant of notification %s: %w", g.Notification.ID, err)
 	}
 	return nil
 }
 
 // claimAll runs claimSQL under the lock that a rebuild waits for.
-func (r *Store) claimAll(ctx context.Context, grants []*dispatch.Grant) ([]claimResult, error) {
+func (s *Store) claimAll(ctx context.Context, grants []*dispatch.Grant) ([]claimResult, error) {
 	n := len(grants)
 	ids, tokens, histories := make([]string, n), make([]string, n), make([]string, n)
 	moments, deferrals, partitions, epochs := make([]int64, n), make([]int32, n), make([]int32, n), make([]int64, n)
@@ -242,7 +242,7 @@ func (r *Store) claimAll(ctx context.Context, grants []*dispatch.Grant) ([]claim
 	statements := &pgx.Batch{} // one round trip, one transaction
 	// A rebuild may have that lock for longer than a claim waits for a row.
 	statements.Queue("SELECT pg_advisory_xact_lock_shared($1), "+setLockWait, int64(claimLock))
-	statements.Queue(claimSQL, ids, tokens, moments, deferrals, histories, r.cfg.Lease, r.cfg.MaxCrashes,
+	statements.Queue(claimSQL, ids, tokens, moments, deferrals, histories, s.cfg.Lease, s.cfg.MaxCrashes,
 		partitions, epochs, versions, zones).
 		Query(func(rows pgx.Rows) error {
 			return collectClaims(rows, func(place int, c claimResult) {
@@ -250,10 +250,10 @@ func (r *Store) claimAll(ctx context.Context, grants []*dispatch.Grant) ([]claim
 				results[place-1] = c
 			})
 		})
-	if err := r.pool.SendBatch(ctx, statements).Close(); err != nil {
+	if err := s.pool.SendBatch(ctx, statements).Close(); err != nil {
 		return nil, describe("claim notifications", err)
 	}
-	if err := r.findRefused(ctx, grants, results); err != nil {
+	if err := s.findRefused(ctx, grants, results); err != nil {
 		return nil, describe("find out why notifications can't be claimed", err)
 	}
 	return results, nil
@@ -261,7 +261,7 @@ func (r *Store) claimAll(ctx context.Context, grants []*dispatch.Grant) ([]claim
 
 // findRefused fills in the results of the grants that were not claimed now. Some were claimed before, and the result
 // was lost: their token shows that.
-func (r *Store) findRefused(ctx context.Context, grants []*dispatch.Grant, results []claimResult) error {
+func (s *Store) findRefused(ctx context.Context, grants []*dispatch.Grant, results []claimResult) error {
 	var ids []string
 	var partitions, places []int32
 	var epochs []int64
@@ -274,7 +274,7 @@ func (r *Store) findRefused(ctx context.Context, grants []*dispatch.Grant, resul
 	if len(ids) == 0 {
 		return nil
 	}
-	rows, err := r.pool.Query(ctx, refusedSQL, ids, partitions, epochs, places)
+	rows, err := s.pool.Query(ctx, refusedSQL, ids, partitions, epochs, places)
 	if err != nil {
 		return err
 	}

@@ -91,12 +91,12 @@ const foldBatch = 2000
 
 // Stats returns the counts of the deployment, with the totals of Postgres. While Postgres is away it returns the totals
 // that Redis counted, and marks the counts as partial.
-func (r *Store) Stats(ctx context.Context) (stats.Counts, error) {
-	counts, err := r.agendas.Stats(ctx)
+func (s *Store) Stats(ctx context.Context) (stats.Counts, error) {
+	counts, err := s.agendas.Stats(ctx)
 	if err != nil {
 		return stats.Counts{}, err
 	}
-	exact, away, err := r.totals(ctx)
+	exact, away, err := s.totals(ctx)
 	if err != nil {
 		counts.Partial = true
 		return counts, nil //nolint:nilerr // the counts that could be read are worth returning
@@ -107,18 +107,18 @@ func (r *Store) Stats(ctx context.Context) (stats.Counts, error) {
 
 // totals reads the totals. away is true when a partition could not be read: its counts since they were last noted are
 // missing.
-func (r *Store) totals(ctx context.Context) (t stats.Totals, away bool, err error) {
-	ctx, cancel := bounded(ctx, r.cfg.StatementTimeout)
+func (s *Store) totals(ctx context.Context) (t stats.Totals, away bool, err error) {
+	ctx, cancel := bounded(ctx, s.cfg.StatementTimeout)
 	defer cancel()
-	if err := r.pool.QueryRow(ctx, totalsSQL).Scan(&t.Accepted, &t.Delivered, &t.Failed, &t.Expired, &t.Cancelled,
+	if err := s.pool.QueryRow(ctx, totalsSQL).Scan(&t.Accepted, &t.Delivered, &t.Failed, &t.Expired, &t.Cancelled,
 		&t.Replaced, &t.Attempts); err != nil {
 		return t, false, describe("read the totals", err)
 	}
-	before, err := r.readNoted(ctx)
+	before, err := s.readNoted(ctx)
 	if err != nil {
 		return t, false, err
 	}
-	now, unread := r.agendas.Counts(ctx)
+	now, unread := s.agendas.Counts(ctx)
 	for _, n := range before {
 		t.Pulls, t.Deferrals = t.Pulls+n.earlierPulls+n.Pulls, t.Deferrals+n.earlierDeferrals+n.Deferrals
 	}
@@ -139,8 +139,8 @@ type noted struct {
 	earlierPulls, earlierDeferrals int64
 }
 
-func (r *Store) readNoted(ctx context.Context) (map[int]noted, error) {
-	rows, err := r.pool.Query(ctx, notedSQL)
+func (s *Store) readNoted(ctx context.Context) (map[int]noted, error) {
+	rows, err := s.pool.Query(ctx, notedSQL)
 	if err != nil {
 		return nil, describe("read what Redis counted before", err)
 	}
@@ -160,14 +160,14 @@ func (r *Store) readNoted(ctx context.Context) (map[int]noted, error) {
 
 // keepTotals counts what producers accepted in this process's metrics, notes the counts of Redis, and folds the tallies
 // to a few rows and the history.
-func (l *Relay) keepTotals(ctx context.Context) error {
-	return errors.Join(l.adopt(ctx), l.noteCounts(ctx), l.fold(ctx))
+func (r *Relay) keepTotals(ctx context.Context) error {
+	return errors.Join(r.adopt(ctx), r.noteCounts(ctx), r.fold(ctx))
 }
 
-func (l *Relay) fold(ctx context.Context) error {
+func (r *Relay) fold(ctx context.Context) error {
 	for {
 		var taken int
-		if err := l.store.db.QueryRow(ctx, foldSQL, foldBatch).Scan(&taken); err != nil {
+		if err := r.store.db.QueryRow(ctx, foldSQL, foldBatch).Scan(&taken); err != nil {
 			return describe("fold the totals", err)
 		}
 		if taken < foldBatch {
@@ -177,16 +177,16 @@ func (l *Relay) fold(ctx context.Context) error {
 }
 
 // adopt counts in this process's metrics what processes without metrics accepted.
-func (l *Relay) adopt(ctx context.Context) error {
-	for l.cfg.Adopted != nil {
-		rows, err := l.store.db.Query(ctx, adoptSQL, foldBatch)
+func (r *Relay) adopt(ctx context.Context) error {
+	for r.cfg.Adopted != nil {
+		rows, err := r.store.db.Query(ctx, adoptSQL, foldBatch)
 		if err != nil {
 			return describe("count what producers accepted", err)
 		}
 		var category string
 		var n, of, taken int64
 		if _, err := pgx.ForEachRow(rows, []any{&category, &n, &of}, func() error {
-			l.cfg.Adopted(category, n)
+			r.cfg.Adopted(category, n)
 			taken += of
 			return nil
 		}); err != nil {
@@ -200,19 +200,19 @@ func (l *Relay) adopt(ctx context.Context) error {
 }
 
 // noteCounts notes the counts of Redis that have changed.
-func (l *Relay) noteCounts(ctx context.Context) error {
-	counts, away := l.store.agendas.Counts(ctx)
-	return errors.Join(l.note(ctx, counts), away)
+func (r *Relay) noteCounts(ctx context.Context) error {
+	counts, away := r.store.agendas.Counts(ctx)
+	return errors.Join(r.note(ctx, counts), away)
 }
 
-func (l *Relay) note(ctx context.Context, counts []agenda.PartitionCounts) error {
+func (r *Relay) note(ctx context.Context, counts []agenda.PartitionCounts) error {
 	var partitions []int32
 	var epochs, pulls, deferrals []int64
 	var of []int32
 	var categories []string
 	var categoryEpochs, categoryDeferrals []int64
 	for _, c := range counts {
-		before := l.noted[c.Partition]
+		before := r.noted[c.Partition]
 		if c.Epoch == 0 || before.Epoch == c.Epoch && before.Pulls == c.Pulls && before.Deferrals == c.Deferrals {
 			continue
 		}
@@ -227,12 +227,12 @@ func (l *Relay) note(ctx context.Context, counts []agenda.PartitionCounts) error
 	if len(partitions) == 0 {
 		return nil
 	}
-	if _, err := l.store.db.Exec(ctx, noteSQL, partitions, epochs, pulls, deferrals, of, categories, categoryEpochs,
+	if _, err := r.store.db.Exec(ctx, noteSQL, partitions, epochs, pulls, deferrals, of, categories, categoryEpochs,
 		categoryDeferrals); err != nil {
 		return describe("note what Redis counts", err)
 	}
 	for _, c := range counts {
-		l.noted[c.Partition] = c
+		r.noted[c.Partition] = c
 	}
 	return nil
 }

@@ -25,11 +25,11 @@ WHERE n.id = ANY (ARRAY[l.id]) AND l.status = 'sending'`
 // committed it before the connection broke, or before the statement's time-out was heeded. Otherwise nobody would send
 // the notification until the lease of that claim ends, and that would count as the crash of a worker. It tries for as
 // long as a statement may take.
-func (r *Store) unclaim(ctx context.Context, g *dispatch.Grant) error {
-	ctx, cancel := bounded(ctx, r.cfg.StatementTimeout)
+func (s *Store) unclaim(ctx context.Context, g *dispatch.Grant) error {
+	ctx, cancel := bounded(ctx, s.cfg.StatementTimeout)
 	defer cancel()
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, longestPause) {
-		_, err := r.unclaims.Do(ctx, g)
+		_, err := s.unclaims.Do(ctx, g)
 		if err == nil {
 			return nil
 		}
@@ -40,12 +40,12 @@ func (r *Store) unclaim(ctx context.Context, g *dispatch.Grant) error {
 }
 
 // unclaimAll runs unclaimSQL.
-func (r *Store) unclaimAll(ctx context.Context, grants []*dispatch.Grant) ([]struct{}, error) {
+func (s *Store) unclaimAll(ctx context.Context, grants []*dispatch.Grant) ([]struct{}, error) {
 	ids, tokens := make([]string, len(grants)), make([]string, len(grants))
 	for i, g := range grants {
 		ids[i], tokens[i] = g.Notification.ID, token(g)
 	}
-	if _, err := r.changes.Impatient.Exec(ctx, unclaimSQL, ids, tokens); err != nil {
+	if _, err := s.changes.Impatient.Exec(ctx, unclaimSQL, ids, tokens); err != nil {
 		return nil, describe("undo claims", err)
 	}
 	return make([]struct{}, len(grants)), nil

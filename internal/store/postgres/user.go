@@ -19,20 +19,20 @@ const (
 )
 
 // Known returns those of a user's notifications that have one of the ids, in no order, without timelines.
-func (r *Store) Known(ctx context.Context, userID string, ids []string) ([]notification.View, error) {
-	rows, err := r.pool.Query(ctx, userKnownSQL, userID, ids)
-	return r.viewsOf(ctx, rows, err)
+func (s *Store) Known(ctx context.Context, userID string, ids []string) ([]notification.View, error) {
+	rows, err := s.pool.Query(ctx, userKnownSQL, userID, ids)
+	return s.viewsOf(ctx, rows, err)
 }
 
 // Latest returns a user's latest notifications, newest first, without timelines. It knows all of them.
-func (r *Store) Latest(ctx context.Context, userID string, n int, _ []string) ([]notification.View, string, error) {
-	rows, err := r.pool.Query(ctx, userLatestSQL, userID, n)
-	views, err := r.viewsOf(ctx, rows, err)
+func (s *Store) Latest(ctx context.Context, userID string, n int, _ []string) ([]notification.View, string, error) {
+	rows, err := s.pool.Query(ctx, userLatestSQL, userID, n)
+	views, err := s.viewsOf(ctx, rows, err)
 	return views, "", err
 }
 
 // viewsOf reads the views of a query's rows.
-func (r *Store) viewsOf(ctx context.Context, rows pgx.Rows, err error) ([]notification.View, error) {
+func (s *Store) viewsOf(ctx context.Context, rows pgx.Rows, err error) ([]notification.View, error) {
 	if err != nil {
 		return nil, describe("look up a user's notifications", err)
 	}
@@ -42,8 +42,8 @@ func (r *Store) viewsOf(ctx context.Context, rows pgx.Rows, err error) ([]notifi
 	}
 	views := make([]notification.View, len(found))
 	for i, asked := 0, time.Now(); i < len(found); i++ {
-		if time.Since(asked) < r.cfg.PlacePatience { // all are of one user, so one Redis: it is waited for once
-			r.place(ctx, &found[i])
+		if time.Since(asked) < s.cfg.PlacePatience { // all are of one user, so one Redis: it is waited for once
+			s.place(ctx, &found[i])
 		} else {
 			found[i].Partial = found[i].inAgendas()
 		}

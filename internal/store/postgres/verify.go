@@ -45,9 +45,9 @@ const (
 
 // Verify compares Redis with the database and calls found with every difference. It changes nothing, and may run while
 // the deployment works: what differs is looked at again until it is sure, see [doubts].
-func (l *Relay) Verify(ctx context.Context, found func(Difference) error) error {
+func (r *Relay) Verify(ctx context.Context, found func(Difference) error) error {
 	for _, part := range []func(context.Context, func(Difference) error) error{
-		l.verifyEpochs, l.verifyOpen, l.verifyWaiting, l.verifyWindows,
+		r.verifyEpochs, r.verifyOpen, r.verifyWaiting, r.verifyWindows,
 	} {
 		if err := part(ctx, found); err != nil {
 			return err
@@ -57,12 +57,12 @@ func (l *Relay) Verify(ctx context.Context, found func(Difference) error) error 
 }
 
 // verifyEpochs finds partitions that are not in the state that the database knows.
-func (l *Relay) verifyEpochs(ctx context.Context, found func(Difference) error) error {
-	identity, err := l.store.agendas.Identity(ctx)
+func (r *Relay) verifyEpochs(ctx context.Context, found func(Difference) error) error {
+	identity, err := r.store.agendas.Identity(ctx)
 	if err != nil {
 		return err
 	}
-	_, partitions, err := l.lost(ctx, identity, false)
+	_, partitions, err := r.lost(ctx, identity, false)
 	if err != nil {
 		return err
 	}
@@ -105,8 +105,8 @@ type displacement struct {
 }
 
 // verifyOpen finds notifications that have not ended and are not in Redis.
-func (l *Relay) verifyOpen(ctx context.Context, found func(Difference) error) error {
-	missing := doubts[displacement]{look: l.displacedAgain, found: func(d displacement) error {
+func (r *Relay) verifyOpen(ctx context.Context, found func(Difference) error) error {
+	missing := doubts[displacement]{look: r.displacedAgain, found: func(d displacement) error {
 		detail := "is " + d.status + " in Postgres, unknown to Redis"
 		if d.standing.Status != "" {
 			detail = fmt.Sprintf(
@@ -117,11 +117,11 @@ func (l *Relay) verifyOpen(ctx context.Context, found func(Difference) error) er
 	}}
 	at, id := time.Time{}, ""
 	for {
-		page, err := collectOpen(l.store.pool.Query(ctx, verifyOpenSQL, at, id, verifyBatch))
+		page, err := collectOpen(r.store.pool.Query(ctx, verifyOpenSQL, at, id, verifyBatch))
 		if err != nil {
 			return err
 		}
-		displaced, err := l.displaced(ctx, page)
+		displaced, err := r.displaced(ctx, page)
 		if err != nil {
 			return err
 		}
@@ -151,16 +151,16 @@ func collectOpen(rows pgx.Rows, err error) ([]displacement, error) {
 
 // displacedAgain returns those that are still displaced. It reads their rows before and after it looks at Redis:
 // Postgres learns of a step first, so one whose row is the same at both times took none that Redis could know of.
-func (l *Relay) displacedAgain(ctx context.Context, suspects []displacement) ([]displacement, error) {
-	before, err := l.openAgain(ctx, suspects)
+func (r *Relay) displacedAgain(ctx context.Context, suspects []displacement) ([]displacement, error) {
+	before, err := r.openAgain(ctx, suspects)
 	if err != nil {
 		return nil, err
 	}
-	displaced, err := l.displaced(ctx, before)
+	displaced, err := r.displaced(ctx, before)
 	if err != nil || len(displaced) == 0 {
 		return nil, err
 	}
-	after, err := l.openAgain(ctx, displaced)
+	after, err := r.openAgain(ctx, displaced)
 	if err != nil {
 		return nil, err
 	}
@@ -172,20 +172,20 @@ func (l *Relay) displacedAgain(ctx context.Context, suspects []displacement) ([]
 }
 
 // openAgain reads the rows of some notifications, of those that have not ended.
-func (l *Relay) openAgain(ctx context.Context, of []displacement) ([]displacement, error) {
+func (r *Relay) openAgain(ctx context.Context, of []displacement) ([]displacement, error) {
 	ids := make([]string, len(of))
 	for i, d := range of {
 		ids[i] = d.ID
 	}
-	return collectOpen(l.store.pool.Query(ctx, verifyOpenAgainSQL, ids))
+	return collectOpen(r.store.pool.Query(ctx, verifyOpenAgainSQL, ids))
 }
 
 // displaced returns the notifications of a page that should be in Redis and are not.
-func (l *Relay) displaced(ctx context.Context, page []displacement) ([]displacement, error) {
+func (r *Relay) displaced(ctx context.Context, page []displacement) ([]displacement, error) {
 	partitions := map[int][]displacement{}
 	for _, d := range page {
 		if !d.coming {
-			partition := l.store.agendas.PartitionOf(d.UserID)
+			partition := r.store.agendas.PartitionOf(d.UserID)
 			partitions[partition] = append(partitions[partition], d)
 		}
 	}
@@ -195,7 +195,7 @@ func (l *Relay) displaced(ctx context.Context, page []displacement) ([]displacem
 		for i, d := range some {
 			entries[i] = d.Entry
 		}
-		standings, err := l.store.agendas.Find(ctx, partition, entries)
+		standings, err := r.store.agendas.Find(ctx, partition, entries)
 		if err != nil {
 			return nil, err
 		}
@@ -222,16 +222,16 @@ type sleeper struct {
 }
 
 // verifyWaiting finds notifications that wait in Redis although they have ended, and users without a wake-up.
-func (l *Relay) verifyWaiting(ctx context.Context, found func(Difference) error) error {
-	ended := doubts[surplus]{look: l.surplusAgain, found: func(s surplus) error {
+func (r *Relay) verifyWaiting(ctx context.Context, found func(Difference) error) error {
+	ended := doubts[surplus]{look: r.surplusAgain, found: func(s surplus) error {
 		detail := "waits in Redis, is " + s.status + " in Postgres"
 		return found(Difference{What: DiffSurplus, ID: s.ID, Detail: detail})
 	}}
-	asleep := doubts[sleeper]{look: l.asleep, found: func(s sleeper) error {
+	asleep := doubts[sleeper]{look: r.asleep, found: func(s sleeper) error {
 		detail := "something waits, but no wake-up is set for it in time"
 		return found(Difference{What: DiffWakeup, ID: s.userID, Detail: detail})
 	}}
-	err := l.store.agendas.EachWaiting(ctx, verifyBatch, func(page []agenda.Waiting) error {
+	err := r.store.agendas.EachWaiting(ctx, verifyBatch, func(page []agenda.Waiting) error {
 		all := make([]surplus, len(page))
 		var users []sleeper
 		for i, w := range page {
@@ -240,11 +240,11 @@ func (l *Relay) verifyWaiting(ctx context.Context, found func(Difference) error)
 				users = append(users, user)
 			}
 		}
-		some, err := l.ended(ctx, all)
+		some, err := r.ended(ctx, all)
 		if err != nil {
 			return err
 		}
-		users, err = l.asleep(ctx, users)
+		users, err = r.asleep(ctx, users)
 		if err != nil {
 			return err
 		}
@@ -272,12 +272,12 @@ LEFT JOIN pacer.notifications n ON n.id = ANY (ARRAY[w.id])
 WHERE n.id IS NULL OR n.ended_at IS NOT NULL AND NOT EXISTS (SELECT FROM pacer.outbox o WHERE o.id = ANY (ARRAY[w.id]))`
 
 // ended returns those that have ended, with their statuses.
-func (l *Relay) ended(ctx context.Context, of []surplus) ([]surplus, error) {
+func (r *Relay) ended(ctx context.Context, of []surplus) ([]surplus, error) {
 	ids := make([]string, len(of))
 	for i, s := range of {
 		ids[i] = s.ID
 	}
-	rows, err := l.store.pool.Query(ctx, endedSQL, ids)
+	rows, err := r.store.pool.Query(ctx, endedSQL, ids)
 	if err != nil {
 		return nil, describe("look up notifications that wait in Redis", err)
 	}
@@ -294,7 +294,7 @@ func (l *Relay) ended(ctx context.Context, of []surplus) ([]surplus, error) {
 }
 
 // surplusAgain returns those that still wait in Redis. An end in Postgres is for ever.
-func (l *Relay) surplusAgain(ctx context.Context, suspects []surplus) ([]surplus, error) {
+func (r *Relay) surplusAgain(ctx context.Context, suspects []surplus) ([]surplus, error) {
 	partitions := map[int][]surplus{}
 	for _, s := range suspects {
 		partitions[s.Partition] = append(partitions[s.Partition], s)
@@ -305,7 +305,7 @@ func (l *Relay) surplusAgain(ctx context.Context, suspects []surplus) ([]surplus
 		for i, s := range some {
 			entries[i] = agenda.Entry{ID: s.ID, UserID: s.UserID, Category: s.Category}
 		}
-		standings, err := l.store.agendas.Find(ctx, partition, entries)
+		standings, err := r.store.agendas.Find(ctx, partition, entries)
 		if err != nil {
 			return nil, err
 		}
@@ -319,14 +319,14 @@ func (l *Relay) surplusAgain(ctx context.Context, suspects []surplus) ([]surplus
 }
 
 // asleep returns the users, of some, who have no wake-up that comes in time.
-func (l *Relay) asleep(ctx context.Context, of []sleeper) ([]sleeper, error) {
+func (r *Relay) asleep(ctx context.Context, of []sleeper) ([]sleeper, error) {
 	partitions := map[int][]string{}
 	for _, s := range of {
 		partitions[s.partition] = append(partitions[s.partition], s.userID)
 	}
 	var asleep []sleeper
 	for partition, users := range partitions {
-		awake, err := l.store.agendas.Awake(ctx, partition, users)
+		awake, err := r.store.agendas.Awake(ctx, partition, users)
 		if err != nil {
 			return nil, err
 		}

@@ -39,14 +39,14 @@ type windowDoubts struct {
 
 // verifyWindows finds admissions that are missing in a log of a category or of a user cap. Counters hold no moments and
 // are not compared. It keeps the admissions of one user at a time in memory.
-func (l *Relay) verifyWindows(ctx context.Context, found func(Difference) error) error {
-	now, err := l.store.agendas.Now(ctx)
+func (r *Relay) verifyWindows(ctx context.Context, found func(Difference) error) error {
+	now, err := r.store.agendas.Now(ctx)
 	if err != nil {
 		return err
 	}
 	missing := doubts[windowDoubts]{
 		look: func(ctx context.Context, users []windowDoubts) ([]windowDoubts, error) {
-			return l.windowsAgain(ctx, users, now)
+			return r.windowsAgain(ctx, users, now)
 		},
 		found: func(w windowDoubts) error {
 			for _, d := range w.differences {
@@ -57,19 +57,19 @@ func (l *Relay) verifyWindows(ctx context.Context, found func(Difference) error)
 			return nil
 		},
 	}
-	forgotten, err := allCleared(ctx, l.store.pool)
+	forgotten, err := allCleared(ctx, r.store.pool)
 	if err != nil {
 		return err
 	}
 	verify := func(userID string, admitted admissions) error {
-		differences, err := l.compareWindows(ctx, userID, admitted, forgotten[userID])
+		differences, err := r.compareWindows(ctx, userID, admitted, forgotten[userID])
 		if err != nil || len(differences) == 0 {
 			return err
 		}
 		return missing.add(ctx, windowDoubts{userID: userID})
 	}
 	last, admitted := "", admissions{}
-	if err := l.eachCounted(ctx, l.store.pool, now, func(a counted) error {
+	if err := r.eachCounted(ctx, r.store.pool, now, func(a counted) error {
 		if a.user != last {
 			if err := verify(last, admitted); err != nil {
 				return err
@@ -90,26 +90,26 @@ func (l *Relay) verifyWindows(ctx context.Context, found func(Difference) error)
 // windowsAgain compares the windows of some users again. It reads their admissions before and after it looks at Redis:
 // Postgres learns first that an admission does not count, so one that it has at both times must be counted in Redis. It
 // learns first of a clear, too.
-func (l *Relay) windowsAgain(ctx context.Context, users []windowDoubts, now time.Time) ([]windowDoubts, error) {
+func (r *Relay) windowsAgain(ctx context.Context, users []windowDoubts, now time.Time) ([]windowDoubts, error) {
 	var still []windowDoubts
 	for _, user := range users {
-		before, err := l.admissionsOf(ctx, user.userID, now)
+		before, err := r.admissionsOf(ctx, user.userID, now)
 		if err != nil {
 			return nil, err
 		}
-		in, err := l.windowsOf(ctx, user.userID, before)
+		in, err := r.windowsOf(ctx, user.userID, before)
 		if err != nil {
 			return nil, err
 		}
-		after, err := l.admissionsOf(ctx, user.userID, now)
+		after, err := r.admissionsOf(ctx, user.userID, now)
 		if err != nil {
 			return nil, err
 		}
-		forgotten, err := clearedOf(ctx, l.store.pool, user.userID)
+		forgotten, err := clearedOf(ctx, r.store.pool, user.userID)
 		if err != nil {
 			return nil, err
 		}
-		user.differences = l.differences(user.userID, before.both(after), in, forgotten)
+		user.differences = r.differences(user.userID, before.both(after), in, forgotten)
 		if len(user.differences) > 0 {
 			still = append(still, user)
 		}
@@ -128,9 +128,9 @@ func (a admissions) both(other admissions) admissions {
 	return shared
 }
 
-func (l *Relay) admissionsOf(ctx context.Context, userID string, now time.Time) (admissions, error) {
+func (r *Relay) admissionsOf(ctx context.Context, userID string, now time.Time) (admissions, error) {
 	users, admitted := []string{userID}, admissions{}
-	rows, err := l.store.pool.Query(ctx, windowsOfSQL, users, sinceOf(users, now, l.cfg.Windows))
+	rows, err := r.store.pool.Query(ctx, windowsOfSQL, users, sinceOf(users, now, r.cfg.Windows))
 	if err != nil {
 		return nil, describe("read a user's admissions", err)
 	}
@@ -138,17 +138,17 @@ func (l *Relay) admissionsOf(ctx context.Context, userID string, now time.Time) 
 }
 
 // compareWindows finds the logs of a user that lack admissions.
-func (l *Relay) compareWindows(ctx context.Context, userID string, admitted admissions,
+func (r *Relay) compareWindows(ctx context.Context, userID string, admitted admissions,
 	forgotten cleared,
 ) ([]Difference, error) {
 	if len(admitted) == 0 {
 		return nil, nil
 	}
-	in, err := l.windowsOf(ctx, userID, admitted)
+	in, err := r.windowsOf(ctx, userID, admitted)
 	if err != nil {
 		return nil, err
 	}
-	return l.differences(userID, admitted, in, forgotten), nil
+	return r.differences(userID, admitted, in, forgotten), nil
 }
 
 // windowsIn are a user's logs in Redis, and a moment after they were read.
@@ -158,17 +158,17 @@ type windowsIn struct {
 }
 
 // windowsOf reads the logs of the categories in which a user has admissions.
-func (l *Relay) windowsOf(ctx context.Context, userID string, admitted admissions) (windowsIn, error) {
-	in, err := l.store.agendas.WindowsOf(ctx, userID, slices.Sorted(maps.Keys(admitted)))
+func (r *Relay) windowsOf(ctx context.Context, userID string, admitted admissions) (windowsIn, error) {
+	in, err := r.store.agendas.WindowsOf(ctx, userID, slices.Sorted(maps.Keys(admitted)))
 	if err != nil {
 		return windowsIn{}, err
 	}
-	now, err := l.store.agendas.Now(ctx)
+	now, err := r.store.agendas.Now(ctx)
 	return windowsIn{in, throttle.MicrosOf(now)}, err
 }
 
 // differences are the logs that lack admissions which were not cleared from them.
-func (l *Relay) differences(userID string, admitted admissions, in windowsIn, forgotten cleared) []Difference {
+func (r *Relay) differences(userID string, admitted admissions, in windowsIn, forgotten cleared) []Difference {
 	var differences []Difference
 	add := func(name string, missing int) {
 		if missing > 0 {
@@ -184,7 +184,7 @@ func (l *Relay) differences(userID string, admitted admissions, in windowsIn, fo
 	for _, category := range slices.Sorted(maps.Keys(admitted)) {
 		moments := momentsOf(throttle.Rule{}, admitted[category])
 		all = append(all, moments...)
-		plan := l.store.agendas.PlanOf(userID, category)
+		plan := r.store.agendas.PlanOf(userID, category)
 		capRules = append(capRules, plan.CapRules()...)
 		for _, rules := range plan.NamedCaps() {
 			name := rules[0].Cap

@@ -89,8 +89,8 @@ func text(value *string) []byte {
 }
 
 // View returns a notification with what has become of it, or [notification.ErrNotFound].
-func (r *Store) View(ctx context.Context, id string) (*notification.View, error) {
-	rows, err := r.pool.Query(ctx, viewSQL, id)
+func (s *Store) View(ctx context.Context, id string) (*notification.View, error) {
+	rows, err := s.pool.Query(ctx, viewSQL, id)
 	if err != nil {
 		return nil, describe("look up notification "+id, err)
 	}
@@ -101,8 +101,8 @@ func (r *Store) View(ctx context.Context, id string) (*notification.View, error)
 	case err != nil:
 		return nil, describe("look up notification "+id, err)
 	}
-	r.place(ctx, &v)
-	if v.Timeline, err = r.timeline(ctx, &v); err != nil {
+	s.place(ctx, &v)
+	if v.Timeline, err = s.timeline(ctx, &v); err != nil {
 		return nil, err
 	}
 	return &v.View, nil
@@ -111,11 +111,11 @@ func (r *Store) View(ctx context.Context, id string) (*notification.View, error)
 // place fills in what the agendas know about a notification that has not ended: its place in the backlog, its slot, and
 // an end that the database has not learned yet. While Redis is away or stalled, the view is partial: it has what the
 // database knows.
-func (r *Store) place(ctx context.Context, v *row) {
+func (s *Store) place(ctx context.Context, v *row) {
 	if !v.inAgendas() {
 		return
 	}
-	state, told := r.lookup(ctx, r.agendas.PartitionOf(v.UserID), v.ID)
+	state, told := s.lookup(ctx, s.agendas.PartitionOf(v.UserID), v.ID)
 	v.Partial = !told
 	if state == nil {
 		return
@@ -146,19 +146,19 @@ func historyWith(kept, told string) string {
 
 // lookup asks Redis for a notification, for as long as a response may wait. It returns nil and true for one that Redis
 // does not know, nil and false when Redis does not say.
-func (r *Store) lookup(ctx context.Context, partition int, id string) (state *agenda.State, told bool) {
-	if r.placer.stalled(partition) {
+func (s *Store) lookup(ctx context.Context, partition int, id string) (state *agenda.State, told bool) {
+	if s.placer.stalled(partition) {
 		return nil, false
 	}
 	found := make(chan *agenda.State, 1)
-	r.placer.running.Go(func() {
+	s.placer.running.Go(func() {
 		defer close(found)
-		state, err := r.agendas.LookupIn(ctx, partition, id)
+		state, err := s.agendas.LookupIn(ctx, partition, id)
 		if err == nil || errors.Is(err, notification.ErrNotFound) {
 			found <- state
 		}
 	})
-	patience := time.NewTimer(r.cfg.PlacePatience)
+	patience := time.NewTimer(s.cfg.PlacePatience)
 	defer patience.Stop()
 	select {
 	case state, told = <-found:
@@ -169,13 +169,13 @@ func (r *Store) lookup(ctx context.Context, partition int, id string) (state *ag
 }
 
 // timeline lists what happened to a notification, oldest first.
-func (r *Store) timeline(ctx context.Context, v *row) ([]notification.Event, error) {
+func (s *Store) timeline(ctx context.Context, v *row) ([]notification.Event, error) {
 	events := []notification.Event{{At: v.CreatedAt, Kind: "accepted"}}
-	deferred, err := r.deferredEvents(ctx, v)
+	deferred, err := s.deferredEvents(ctx, v)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := r.pool.Query(ctx, attemptsSQL, v.ID)
+	rows, err := s.pool.Query(ctx, attemptsSQL, v.ID)
 	if err != nil {
 		return nil, describe("look up the attempts at notification "+v.ID, err)
 	}
@@ -217,14 +217,14 @@ func (r *Store) timeline(ctx context.Context, v *row) ([]notification.Event, err
 const fillersShown = 20
 
 // deferredEvents lists the deferrals: until when, by which rule, and which earlier deliveries filled its window.
-func (r *Store) deferredEvents(ctx context.Context, v *row) ([]notification.Event, error) {
-	events := r.agendas.HistoryOf(v.UserID, v.Category, v.history)
-	rules := r.agendas.PlanOf(v.UserID, v.Category).Rules
+func (s *Store) deferredEvents(ctx context.Context, v *row) ([]notification.Event, error) {
+	events := s.agendas.HistoryOf(v.UserID, v.Category, v.history)
+	rules := s.agendas.PlanOf(v.UserID, v.Category).Rules
 	for _, d := range agenda.ParseDeferrals(v.history) {
 		if d.By.Closed || d.By.Rule < 0 || d.By.Rule >= len(rules) {
 			continue
 		}
-		fillers, err := r.fillers(ctx, v, d, rules[d.By.Rule])
+		fillers, err := s.fillers(ctx, v, d, rules[d.By.Rule])
 		if err != nil {
 			return nil, err
 		}
@@ -238,7 +238,7 @@ func (r *Store) deferredEvents(ctx context.Context, v *row) ([]notification.Even
 }
 
 // fillers names the deliveries that filled a rule's window when it deferred.
-func (r *Store) fillers(ctx context.Context, v *row, d agenda.Deferral, rule throttle.Rule) ([]string, error) {
+func (s *Store) fillers(ctx context.Context, v *row, d agenda.Deferral, rule throttle.Rule) ([]string, error) {
 	category := v.Category
 	// A named cap does not say which categories it counts, nor a rule of the calendar since when.
 	if rule.Kind == throttle.KindNamed || rule.Period > 0 {
@@ -247,7 +247,7 @@ func (r *Store) fillers(ctx context.Context, v *row, d agenda.Deferral, rule thr
 	if rule.Kind == throttle.KindCap {
 		category = ""
 	}
-	rows, err := r.pool.Query(ctx, fillersSQL, v.UserID, d.At.Add(-rule.Per).UnixMicro(), d.At.UnixMicro(), category,
+	rows, err := s.pool.Query(ctx, fillersSQL, v.UserID, d.At.Add(-rule.Per).UnixMicro(), d.At.UnixMicro(), category,
 		v.ID, fillersShown)
 	if err != nil {
 		return nil, describe("look up what filled the windows of notification "+v.ID, err)

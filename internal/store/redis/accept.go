@@ -25,21 +25,21 @@ const (
 )
 
 // Accept implements [intake.Store]. It accepts in several partitions at once, and in each the notifications in order.
-func (r *Store) Accept(ctx context.Context, batch []*notification.Notification) ([]intake.Accepted, error) {
+func (s *Store) Accept(ctx context.Context, batch []*notification.Notification) ([]intake.Accepted, error) {
 	accepted := make([]intake.Accepted, len(batch))
-	elsewhere, err := r.claimIDs(ctx, batch)
+	elsewhere, err := s.claimIDs(ctx, batch)
 	if err != nil {
 		return nil, err
 	}
 	partitions := map[int][]int{}
 	for i, n := range batch {
 		if elsewhere[i] {
-			if accepted[i], err = r.elsewhere(ctx, n.ID); err != nil {
+			if accepted[i], err = s.elsewhere(ctx, n.ID); err != nil {
 				return nil, err
 			}
 			continue
 		}
-		partition := r.agendas.PartitionOf(n.UserID)
+		partition := s.agendas.PartitionOf(n.UserID)
 		partitions[partition] = append(partitions[partition], i)
 	}
 	var putting errgroup.Group
@@ -47,7 +47,7 @@ func (r *Store) Accept(ctx context.Context, batch []*notification.Notification) 
 	for partition, indexes := range partitions {
 		putting.Go(func() error { // one script after the other, so that a user's notifications keep their order
 			for part := range slices.Chunk(indexes, putBatch) {
-				if err := r.put(ctx, partition, batch, part, accepted); err != nil {
+				if err := s.put(ctx, partition, batch, part, accepted); err != nil {
 					return err
 				}
 			}
@@ -61,7 +61,7 @@ func (r *Store) Accept(ctx context.Context, batch []*notification.Notification) 
 }
 
 // put accepts the notifications of a batch that have the given indexes, all of one partition.
-func (r *Store) put(ctx context.Context, partition int, batch []*notification.Notification, part []int,
+func (s *Store) put(ctx context.Context, partition int, batch []*notification.Notification, part []int,
 	accepted []intake.Accepted,
 ) error {
 	entries := make([]agenda.Entry, len(part))
@@ -76,7 +76,7 @@ func (r *Store) put(ctx context.Context, partition int, batch []*notification.No
 			SendAt: n.SendAt, ExpiresAt: n.ExpiresAt, CollapseKey: n.CollapseKey, Payload: payload,
 		}
 	}
-	placed, err := r.agendas.Accept(ctx, partition, entries)
+	placed, err := s.agendas.Accept(ctx, partition, entries)
 	if err != nil {
 		return err
 	}
@@ -85,9 +85,9 @@ func (r *Store) put(ctx context.Context, partition int, batch []*notification.No
 		if accepted[index], err = acceptedAs(n, placed[i]); err != nil {
 			return err
 		}
-		if !accepted[index].Known && r.OptedOut(n.UserID, n.Category, n.Channel) {
+		if !accepted[index].Known && s.OptedOut(n.UserID, n.Category, n.Channel) {
 			// It has been accepted, whether it ends now or when it is granted.
-			_ = r.agendas.CancelIn(ctx, partition, n.ID, notification.ReasonOptedOut)
+			_ = s.agendas.CancelIn(ctx, partition, n.ID, notification.ReasonOptedOut)
 		}
 	}
 	return nil
@@ -110,9 +110,9 @@ func acceptedAs(n *notification.Notification, placed agenda.Placed) (intake.Acce
 }
 
 // elsewhere is the result for an id that belongs to a notification in another partition, and so to another user.
-func (r *Store) elsewhere(ctx context.Context, id string) (intake.Accepted, error) {
+func (s *Store) elsewhere(ctx context.Context, id string) (intake.Accepted, error) {
 	a := intake.Accepted{Known: true}
-	view, err := r.View(ctx, id)
+	view, err := s.View(ctx, id)
 	switch {
 	case err == nil:
 		a.First = &view.Notification
@@ -125,21 +125,21 @@ func (r *Store) elsewhere(ctx context.Context, id string) (intake.Accepted, erro
 // claimIDs makes the ids that producers chose unique over all partitions. It returns, for each notification of the
 // batch, whether its id belongs to a notification in another partition already. Ids that pacer made for these requests
 // are unique by themselves; their form alone proves nothing, because producers make such ids, too.
-func (r *Store) claimIDs(ctx context.Context, batch []*notification.Notification) ([]bool, error) {
+func (s *Store) claimIDs(ctx context.Context, batch []*notification.Notification) ([]bool, error) {
 	elsewhere := make([]bool, len(batch))
 	claims := make([]*redis.StringCmd, len(batch))
-	pipe := r.client.Pipeline()
+	pipe := s.client.Pipeline()
 	for i, n := range batch {
 		if n.IDMade {
 			continue
 		}
-		key := r.idKey(n.ID)
+		key := s.idKey(n.ID)
 		life := idLife
 		if intake.MadeHere(n.ID) {
 			life = newIDLife
 		}
 		life += max(0, time.Until(n.SendAt))
-		pipe.SetNX(ctx, key, strconv.Itoa(r.agendas.PartitionOf(n.UserID)), life)
+		pipe.SetNX(ctx, key, strconv.Itoa(s.agendas.PartitionOf(n.UserID)), life)
 		claims[i] = pipe.Get(ctx, key)
 	}
 	if pipe.Len() == 0 {
@@ -149,7 +149,7 @@ func (r *Store) claimIDs(ctx context.Context, batch []*notification.Notification
 		return nil, fmt.Errorf("claim the ids of %d notifications: %w", len(batch), err)
 	}
 	for i, claim := range claims {
-		elsewhere[i] = claim != nil && claim.Val() != strconv.Itoa(r.agendas.PartitionOf(batch[i].UserID))
+		elsewhere[i] = claim != nil && claim.Val() != strconv.Itoa(s.agendas.PartitionOf(batch[i].UserID))
 	}
 	return elsewhere, nil
 }
@@ -163,6 +163,6 @@ const (
 	newIDLife = 24 * time.Hour
 )
 
-func (r *Store) idKey(id string) string {
-	return agenda.PartitionPrefix(r.agendas.PartitionOf(id)) + "i:" + id
+func (s *Store) idKey(id string) string {
+	return agenda.PartitionPrefix(s.agendas.PartitionOf(id)) + "i:" + id
 }

@@ -70,20 +70,20 @@ type storedDevice struct {
 }
 
 // devicesKey is the hash of a user's devices, by id.
-func (r *Store) devicesKey(userID string) string {
-	return agenda.PartitionPrefix(r.agendas.PartitionOf(userID)) + "dev:" + userID
+func (s *Store) devicesKey(userID string) string {
+	return agenda.PartitionPrefix(s.agendas.PartitionOf(userID)) + "dev:" + userID
 }
 
 // deliveriesKey is the hash of what became of a notification, by device.
-func (r *Store) deliveriesKey(n *notification.Notification) string {
-	return agenda.PartitionPrefix(r.agendas.PartitionOf(n.UserID)) + "o:" + n.ID
+func (s *Store) deliveriesKey(n *notification.Notification) string {
+	return agenda.PartitionPrefix(s.agendas.PartitionOf(n.UserID)) + "o:" + n.ID
 }
 
 // PutDevice implements devices.Store.
-func (r *Store) PutDevice(ctx context.Context, d *notification.Device) error {
+func (s *Store) PutDevice(ctx context.Context, d *notification.Device) error {
 	now := time.Now().UTC().Truncate(time.Microsecond)
 	created := now
-	switch before, err := r.Device(ctx, d.UserID, d.ID); {
+	switch before, err := s.Device(ctx, d.UserID, d.ID); {
 	case err == nil:
 		created = before.CreatedAt
 	case !errors.Is(err, notification.ErrNoDevice):
@@ -94,7 +94,7 @@ func (r *Store) PutDevice(ctx context.Context, d *notification.Device) error {
 	if err != nil {
 		return fmt.Errorf("encode a device: %w", err)
 	}
-	written, err := registerScript.Run(ctx, r.client, []string{r.devicesKey(d.UserID)}, d.ID, text,
+	written, err := registerScript.Run(ctx, s.client, []string{s.devicesKey(d.UserID)}, d.ID, text,
 		notification.MaxDevices).Bool()
 	switch {
 	case err != nil && !errors.Is(err, redis.Nil):
@@ -114,8 +114,8 @@ func (s storedDevice) device(userID, id string) notification.Device {
 }
 
 // Device implements devices.Store.
-func (r *Store) Device(ctx context.Context, userID, id string) (*notification.Device, error) {
-	text, err := r.client.HGet(ctx, r.devicesKey(userID), id).Bytes()
+func (s *Store) Device(ctx context.Context, userID, id string) (*notification.Device, error) {
+	text, err := s.client.HGet(ctx, s.devicesKey(userID), id).Bytes()
 	switch {
 	case errors.Is(err, redis.Nil):
 		return nil, notification.ErrNoDevice
@@ -131,16 +131,16 @@ func (r *Store) Device(ctx context.Context, userID, id string) (*notification.De
 }
 
 // DeleteDevice implements devices.Store.
-func (r *Store) DeleteDevice(ctx context.Context, userID, id string) error {
-	if err := r.client.HDel(ctx, r.devicesKey(userID), id).Err(); err != nil {
+func (s *Store) DeleteDevice(ctx context.Context, userID, id string) error {
+	if err := s.client.HDel(ctx, s.devicesKey(userID), id).Err(); err != nil {
 		return fmt.Errorf("remove a device: %w", err)
 	}
 	return nil
 }
 
 // Devices implements devices.Store.
-func (r *Store) Devices(ctx context.Context, userID string) ([]notification.Device, error) {
-	all, err := r.client.HGetAll(ctx, r.devicesKey(userID)).Result()
+func (s *Store) Devices(ctx context.Context, userID string) ([]notification.Device, error) {
+	all, err := s.client.HGetAll(ctx, s.devicesKey(userID)).Result()
 	if err != nil {
 		return nil, fmt.Errorf("list a user's devices: %w", err)
 	}
@@ -157,9 +157,9 @@ func (r *Store) Devices(ctx context.Context, userID string) ([]notification.Devi
 }
 
 // Deactivate implements devices.Store.
-func (r *Store) Deactivate(ctx context.Context, d *notification.Device, since time.Time, reason string) error {
-	key := r.devicesKey(d.UserID)
-	before, err := r.client.HGet(ctx, key, d.ID).Result()
+func (s *Store) Deactivate(ctx context.Context, d *notification.Device, since time.Time, reason string) error {
+	key := s.devicesKey(d.UserID)
+	before, err := s.client.HGet(ctx, key, d.ID).Result()
 	var stored storedDevice
 	switch {
 	case errors.Is(err, redis.Nil):
@@ -179,7 +179,7 @@ func (r *Store) Deactivate(ctx context.Context, d *notification.Device, since ti
 		return fmt.Errorf("encode a device: %w", err)
 	}
 	// A device that was registered again meanwhile stays as it is.
-	if err := replaceScript.Run(ctx, r.client, []string{key}, d.ID, before, after).Err(); err != nil &&
+	if err := replaceScript.Run(ctx, s.client, []string{key}, d.ID, before, after).Err(); err != nil &&
 		!errors.Is(err, redis.Nil) {
 		return fmt.Errorf("deactivate a device: %w", err)
 	}
@@ -187,8 +187,8 @@ func (r *Store) Deactivate(ctx context.Context, d *notification.Device, since ti
 }
 
 // Deliveries implements devices.Store.
-func (r *Store) Deliveries(ctx context.Context, n *notification.Notification) ([]notification.Delivery, error) {
-	all, err := r.client.HGetAll(ctx, r.deliveriesKey(n)).Result()
+func (s *Store) Deliveries(ctx context.Context, n *notification.Notification) ([]notification.Delivery, error) {
+	all, err := s.client.HGetAll(ctx, s.deliveriesKey(n)).Result()
 	if err != nil {
 		return nil, fmt.Errorf("list the deliveries of notification %s: %w", n.ID, err)
 	}
@@ -205,13 +205,13 @@ func (r *Store) Deliveries(ctx context.Context, n *notification.Notification) ([
 }
 
 // NoteDelivery implements devices.Store.
-func (r *Store) NoteDelivery(ctx context.Context, n *notification.Notification, d notification.Delivery) error {
+func (s *Store) NoteDelivery(ctx context.Context, n *notification.Notification, d notification.Delivery) error {
 	d.At = time.Now().UTC().Truncate(time.Microsecond)
 	text, err := json.Marshal(d)
 	if err != nil {
 		return fmt.Errorf("encode a delivery: %w", err)
 	}
-	if err := noteScript.Run(ctx, r.client, []string{r.deliveriesKey(n)}, d.DeviceID, text,
+	if err := noteScript.Run(ctx, s.client, []string{s.deliveriesKey(n)}, d.DeviceID, text,
 		strconv.FormatInt(keepDeliveries.Milliseconds(), 10)).Err(); err != nil {
 		return fmt.Errorf("note a delivery of notification %s: %w", n.ID, err)
 	}

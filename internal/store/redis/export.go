@@ -16,7 +16,7 @@ import (
 )
 
 // Export implements [transfer.Source]. Nothing may work on the partitions meanwhile.
-func (r *Store) Export(ctx context.Context, give func(*transfer.Batch) error) error {
+func (s *Store) Export(ctx context.Context, give func(*transfer.Batch) error) error {
 	for _, part := range []struct {
 		kind string
 		read func(context.Context, page) (*transfer.Batch, error)
@@ -37,11 +37,11 @@ func (r *Store) Export(ctx context.Context, give func(*transfer.Batch) error) er
 			}
 			return give(batch)
 		}
-		if err := r.agendas.EachKey(ctx, part.kind, read); err != nil {
+		if err := s.agendas.EachKey(ctx, part.kind, read); err != nil {
 			return err
 		}
 	}
-	return r.exportPreferences(ctx, give)
+	return s.exportPreferences(ctx, give)
 }
 
 // page is some keys of one kind, on one server.
@@ -313,11 +313,11 @@ func admissionIn(log transfer.Admission, token string, at int64) transfer.Admiss
 }
 
 // exportPreferences hands over what users want.
-func (r *Store) exportPreferences(ctx context.Context, give func(*transfer.Batch) error) error {
-	from, limit := make([]int64, r.PreferencesParts()), exportPage
+func (s *Store) exportPreferences(ctx context.Context, give func(*transfer.Batch) error) error {
+	from, limit := make([]int64, s.PreferencesParts()), exportPage
 	for more := true; more; {
 		more = false
-		for part, page := range r.ChangedPreferences(ctx, from, limit) {
+		for part, page := range s.ChangedPreferences(ctx, from, limit) {
 			if page.Err != nil {
 				return page.Err
 			}

@@ -13,11 +13,11 @@ import (
 
 // Admissions implements [invariant.Source]. It finds only a part of the admissions: Redis keeps the latest attempt of a
 // notification, until a day after the notification has ended.
-func (r *Store) Admissions(ctx context.Context, after, until throttle.Micros,
+func (s *Store) Admissions(ctx context.Context, after, until throttle.Micros,
 	window func(userID string) time.Duration,
 ) ([]invariant.Admission, error) {
 	fresh, all := map[string]bool{}, []invariant.Admission(nil)
-	err := r.agendas.EachKnown(ctx, func(n agenda.Known) error {
+	err := s.agendas.EachKnown(ctx, func(n agenda.Known) error {
 		if n.Status != notification.StatusDelivered || n.Refunded || n.AdmittedAt > until ||
 			n.AdmittedAt <= throttle.MicrosOf(after.Time().Add(-window(n.UserID))) {
 			return nil
@@ -49,8 +49,8 @@ func (r *Store) Admissions(ctx context.Context, after, until throttle.Micros,
 }
 
 // EachOpen implements [invariant.Source].
-func (r *Store) EachOpen(ctx context.Context, before time.Time, do func(invariant.Open) error) error {
-	return r.agendas.EachKnown(ctx, func(n agenda.Known) error {
+func (s *Store) EachOpen(ctx context.Context, before time.Time, do func(invariant.Open) error) error {
+	return s.agendas.EachKnown(ctx, func(n agenda.Known) error {
 		if n.Status.Ended() || !n.AcceptedAt.Before(before) {
 			return nil
 		}

@@ -21,14 +21,14 @@ const (
 
 // List returns a page of notifications, in no order of time. It returns a [notification.FieldError] for a cursor that
 // no listing gave.
-func (r *Store) List(ctx context.Context, f notification.Filter) (*notification.Page, error) {
+func (s *Store) List(ctx context.Context, f notification.Filter) (*notification.Page, error) {
 	views := map[string]*notification.View{}
-	ids, next, err := r.scan(ctx, &f, func(s *agenda.State) (bool, error) {
-		view, err := r.listed(ctx, &f, s)
-		views[s.ID] = view
+	ids, next, err := s.scan(ctx, &f, func(state *agenda.State) (bool, error) {
+		view, err := s.listed(ctx, &f, state)
+		views[state.ID] = view
 		return view != nil, err
 	})
-	page := &notification.Page{Next: next, Note: fmt.Sprintf(keysNote, timespan.Text(r.agendas.Retention()))}
+	page := &notification.Page{Next: next, Note: fmt.Sprintf(keysNote, timespan.Text(s.agendas.Retention()))}
 	for _, id := range ids {
 		page.Items = append(page.Items, *views[id])
 	}
@@ -36,24 +36,24 @@ func (r *Store) List(ctx context.Context, f notification.Filter) (*notification.
 }
 
 // Find returns the ids of a page of notifications that may match; with an error, those found before it.
-func (r *Store) Find(ctx context.Context, f notification.Filter) (*notification.Found, error) {
-	ids, next, err := r.scan(ctx, &f, func(s *agenda.State) (bool, error) {
-		view, err := viewOf(s)
+func (s *Store) Find(ctx context.Context, f notification.Filter) (*notification.Found, error) {
+	ids, next, err := s.scan(ctx, &f, func(state *agenda.State) (bool, error) {
+		view, err := viewOf(state)
 		return err == nil && mayMatch(&f, view), err
 	})
 	return &notification.Found{IDs: ids, Next: next}, err
 }
 
 // listed returns a notification as a listing shows it, or nil when the filter does not select it.
-func (r *Store) listed(ctx context.Context, f *notification.Filter, s *agenda.State) (*notification.View, error) {
-	view, err := viewOf(s)
+func (s *Store) listed(ctx context.Context, f *notification.Filter, state *agenda.State) (*notification.View, error) {
+	view, err := viewOf(state)
 	if err != nil || !mayMatch(f, view) {
 		return nil, err
 	}
-	if err := r.agendas.Place(ctx, s); err != nil {
+	if err := s.agendas.Place(ctx, state); err != nil {
 		return nil, err
 	}
-	if view, err = viewOf(s); err != nil || !f.Matches(view) {
+	if view, err = viewOf(state); err != nil || !f.Matches(view) {
 		return nil, err
 	}
 	view.Timeline = nil
@@ -78,7 +78,7 @@ func mayMatch(f *notification.Filter, view *notification.View) bool {
 // Redis promises that a scan tells of all that stays, from one step to the next. A step that comes again may tell of
 // others, as keys come and go, so a page ends between two steps, and they get smaller as it fills. Only where the
 // smallest selects more than a whole page holds does the next page go on within it, in the order of the ids.
-func (r *Store) scan(ctx context.Context, f *notification.Filter, selects func(*agenda.State) (bool, error),
+func (s *Store) scan(ctx context.Context, f *notification.Filter, selects func(*agenda.State) (bool, error),
 ) (ids []string, cursor string, err error) {
 	at, after, err := parseCursor(f.Cursor)
 	if err != nil {
@@ -89,7 +89,7 @@ func (r *Store) scan(ctx context.Context, f *notification.Filter, selects func(*
 		size = 1
 	}
 	for looked := 0; ; {
-		states, next, done, err := r.agendas.Scan(ctx, at, size, f.UserID)
+		states, next, done, err := s.agendas.Scan(ctx, at, size, f.UserID)
 		if err != nil {
 			return ids, "", err
 		}

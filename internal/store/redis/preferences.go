@@ -98,15 +98,15 @@ func preferencesKeys(partition int) []string {
 }
 
 // Preferences returns the preferences of a user, or the zero value when there are none.
-func (r *Store) Preferences(ctx context.Context, userID string) (*notification.Preferences, error) {
-	p, _, err := r.readPreferences(ctx, userID)
+func (s *Store) Preferences(ctx context.Context, userID string) (*notification.Preferences, error) {
+	p, _, err := s.readPreferences(ctx, userID)
 	return p, err
 }
 
 // readPreferences returns the preferences of a user, and their text.
-func (r *Store) readPreferences(ctx context.Context, userID string) (*notification.Preferences, string, error) {
-	keys := preferencesKeys(r.agendas.PartitionOf(userID))
-	pipe := r.client.Pipeline()
+func (s *Store) readPreferences(ctx context.Context, userID string) (*notification.Preferences, string, error) {
+	keys := preferencesKeys(s.agendas.PartitionOf(userID))
+	pipe := s.client.Pipeline()
 	text, number := pipe.HGet(ctx, keys[0], userID), pipe.ZScore(ctx, keys[1], userID)
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		return nil, "", fmt.Errorf("look up a user's preferences: %w", err)
@@ -124,25 +124,25 @@ func (r *Store) readPreferences(ctx context.Context, userID string) (*notificati
 }
 
 // SetPreferences replaces the preferences of a user, and cancels waiting notifications that they opt out of.
-func (r *Store) SetPreferences(ctx context.Context, userID string, p *notification.Preferences) error {
-	return r.SetManyPreferences(ctx, map[string]*notification.Preferences{userID: p})
+func (s *Store) SetPreferences(ctx context.Context, userID string, p *notification.Preferences) error {
+	return s.SetManyPreferences(ctx, map[string]*notification.Preferences{userID: p})
 }
 
 // SetManyPreferences replaces the preferences of some users, and cancels waiting notifications that they opt out of.
 // Those of one partition are written together. It may be repeated.
-func (r *Store) SetManyPreferences(ctx context.Context, of map[string]*notification.Preferences) error {
+func (s *Store) SetManyPreferences(ctx context.Context, of map[string]*notification.Preferences) error {
 	users, args := map[int][]string{}, map[int][]any{}
 	for userID, p := range of {
 		text, err := encodePreferences(p)
 		if err != nil {
 			return err
 		}
-		partition := r.agendas.PartitionOf(userID)
+		partition := s.agendas.PartitionOf(userID)
 		users[partition] = append(users[partition], userID)
 		args[partition] = append(args[partition], userID, text, "0", "")
 	}
 	for partition, some := range users {
-		numbers, err := setPreferencesScript.Run(ctx, r.client, preferencesKeys(partition),
+		numbers, err := setPreferencesScript.Run(ctx, s.client, preferencesKeys(partition),
 			args[partition]...).StringSlice()
 		if err != nil {
 			return fmt.Errorf("write users' preferences: %w", err)
@@ -154,7 +154,7 @@ func (r *Store) SetManyPreferences(ctx context.Context, of map[string]*notificat
 		}
 	}
 	for userID, p := range of {
-		if err := r.cancelOptedOut(ctx, userID, p); err != nil {
+		if err := s.cancelOptedOut(ctx, userID, p); err != nil {
 			return err
 		}
 	}
@@ -162,19 +162,19 @@ func (r *Store) SetManyPreferences(ctx context.Context, of map[string]*notificat
 }
 
 // ClearPreferences removes the preferences of a user. The number of the change stays, so that every process sees it.
-func (r *Store) ClearPreferences(ctx context.Context, userID string) error {
-	return r.SetPreferences(ctx, userID, &notification.Preferences{})
+func (s *Store) ClearPreferences(ctx context.Context, userID string) error {
+	return s.SetPreferences(ctx, userID, &notification.Preferences{})
 }
 
 // changeTries is how often a change of one thing is tried when others change the user's preferences at the same time.
 const changeTries = 100
 
 // change changes something of what a user wants, and leaves everything else as it is.
-func (r *Store) change(ctx context.Context, userID string, change func(*notification.Preferences)) (
+func (s *Store) change(ctx context.Context, userID string, change func(*notification.Preferences)) (
 	*notification.Preferences, error,
 ) {
 	for range changeTries {
-		p, before, err := r.readPreferences(ctx, userID)
+		p, before, err := s.readPreferences(ctx, userID)
 		if err != nil {
 			return nil, err
 		}
@@ -183,7 +183,7 @@ func (r *Store) change(ctx context.Context, userID string, change func(*notifica
 		if err != nil {
 			return nil, err
 		}
-		numbers, err := setPreferencesScript.Run(ctx, r.client, preferencesKeys(r.agendas.PartitionOf(userID)), userID,
+		numbers, err := setPreferencesScript.Run(ctx, s.client, preferencesKeys(s.agendas.PartitionOf(userID)), userID,
 			after, "1", before).StringSlice()
 		if err != nil {
 			return nil, fmt.Errorf("change a user's preferences: %w", err)
@@ -197,8 +197,8 @@ func (r *Store) change(ctx context.Context, userID string, change func(*notifica
 
 // OptOut adds a category to those that a user does not want, and cancels what waits of it. It may be repeated, and is
 // after an error: then what the first time left waiting is cancelled.
-func (r *Store) OptOut(ctx context.Context, userID, category string) error {
-	p, err := r.change(ctx, userID, func(p *notification.Preferences) {
+func (s *Store) OptOut(ctx context.Context, userID, category string) error {
+	p, err := s.change(ctx, userID, func(p *notification.Preferences) {
 		if !slices.Contains(p.OptOutCategories, category) {
 			p.OptOutCategories = append(p.OptOutCategories, category)
 		}
@@ -206,24 +206,24 @@ func (r *Store) OptOut(ctx context.Context, userID, category string) error {
 	if err != nil {
 		return err
 	}
-	return r.cancelOptedOut(ctx, userID, p)
+	return s.cancelOptedOut(ctx, userID, p)
 }
 
 // OptIn removes a category from those that a user does not want.
-func (r *Store) OptIn(ctx context.Context, userID, category string) error {
-	_, err := r.change(ctx, userID, func(p *notification.Preferences) {
+func (s *Store) OptIn(ctx context.Context, userID, category string) error {
+	_, err := s.change(ctx, userID, func(p *notification.Preferences) {
 		p.OptOutCategories = slices.DeleteFunc(p.OptOutCategories, func(c string) bool { return c == category })
 	})
 	return err
 }
 
 // cancelOptedOut cancels the waiting notifications that the user has opted out of.
-func (r *Store) cancelOptedOut(ctx context.Context, userID string, p *notification.Preferences) error {
+func (s *Store) cancelOptedOut(ctx context.Context, userID string, p *notification.Preferences) error {
 	if len(p.OptOutCategories)+len(p.OptOutChannels) == 0 {
 		return nil
 	}
 	var unwanted []string
-	err := r.agendas.EachOfUser(ctx, userID, func(k agenda.Known) error {
+	err := s.agendas.EachOfUser(ctx, userID, func(k agenda.Known) error {
 		n, err := decode(k.ID, dispatch.Backlog{UserID: userID, Category: k.Category}, k.AcceptedAt, k.Payload)
 		if err == nil && p.OptsOut(n.Category, n.Channel) {
 			unwanted = append(unwanted, k.ID)
@@ -233,9 +233,9 @@ func (r *Store) cancelOptedOut(ctx context.Context, userID string, p *notificati
 	if err != nil {
 		return err
 	}
-	partition := r.agendas.PartitionOf(userID)
+	partition := s.agendas.PartitionOf(userID)
 	for _, id := range unwanted {
-		err := r.agendas.CancelIn(ctx, partition, id, notification.ReasonOptedOut)
+		err := s.agendas.CancelIn(ctx, partition, id, notification.ReasonOptedOut)
 		if err != nil && !errors.Is(err, notification.ErrNotWaiting) && !errors.Is(err, notification.ErrNotFound) {
 			return err
 		}
@@ -244,7 +244,7 @@ func (r *Store) cancelOptedOut(ctx context.Context, userID string, p *notificati
 }
 
 // PreferencesParts implements the source of changed preferences: each partition is a part.
-func (r *Store) PreferencesParts() int { return r.agendas.Partitions() }
+func (s *Store) PreferencesParts() int { return s.agendas.Partitions() }
 
 // partPatience is how long a partition may take to tell what has changed. A shard that stands still must leave time to
 // wake the users of the others within the same look.
@@ -252,14 +252,14 @@ const partPatience = 5 * time.Second
 
 // ChangedPreferences lists, for each partition, the users whose latest change has a number from `from` on, in order.
 // Each partition is asked by itself: one pipeline would end for all of them when the shard of one is away.
-func (r *Store) ChangedPreferences(ctx context.Context, from []int64, limit int) []notification.PreferencesPage {
+func (s *Store) ChangedPreferences(ctx context.Context, from []int64, limit int) []notification.PreferencesPage {
 	pages := make([]notification.PreferencesPage, len(from))
 	var reading sync.WaitGroup
 	for partition, number := range from {
 		reading.Go(func() {
 			changes, err := patience.Ask(ctx, partPatience,
 				func(ctx context.Context) ([]notification.PreferencesChange, error) {
-					return r.changedIn(ctx, partition, number, limit)
+					return s.changedIn(ctx, partition, number, limit)
 				})
 			if err != nil {
 				err = fmt.Errorf("read the changed preferences of partition %d: %w", partition, err)
@@ -272,10 +272,10 @@ func (r *Store) ChangedPreferences(ctx context.Context, from []int64, limit int)
 }
 
 // changedIn is [Store.ChangedPreferences] of one partition.
-func (r *Store) changedIn(ctx context.Context, partition int, from int64, limit int,
+func (s *Store) changedIn(ctx context.Context, partition int, from int64, limit int,
 ) ([]notification.PreferencesChange, error) {
 	keys := preferencesKeys(partition)
-	users, err := r.client.ZRangeByScoreWithScores(ctx, keys[1], &redis.ZRangeBy{
+	users, err := s.client.ZRangeByScoreWithScores(ctx, keys[1], &redis.ZRangeBy{
 		Min: strconv.FormatInt(from, 10), Max: "+inf", Count: int64(limit),
 	}).Result()
 	if err != nil || len(users) == 0 {
@@ -289,7 +289,7 @@ func (r *Store) changedIn(ctx context.Context, partition int, from int64, limit 
 	if len(changes) == 1 && changes[0].Number == from { // it is known: most of the time
 		return changes, nil
 	}
-	texts, err := r.client.HMGet(ctx, keys[0], names...).Result()
+	texts, err := s.client.HMGet(ctx, keys[0], names...).Result()
 	if err != nil {
 		return nil, err
 	}

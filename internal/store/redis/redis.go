@@ -77,59 +77,59 @@ func decode(id string, b dispatch.Backlog, acceptedAt time.Time, payload string)
 }
 
 // Take implements [dispatch.Store].
-func (r *Store) Take(ctx context.Context, request dispatch.TakeRequest) (dispatch.TakeResult, error) {
-	return r.agendas.Take(ctx, request)
+func (s *Store) Take(ctx context.Context, request dispatch.TakeRequest) (dispatch.TakeResult, error) {
+	return s.agendas.Take(ctx, request)
 }
 
 // Claim implements [dispatch.Store]: a grant carries its whole notification, so nothing is left to claim. It ends what
 // its user has opted out of.
-func (r *Store) Claim(ctx context.Context, g *dispatch.Grant) (bool, error) {
+func (s *Store) Claim(ctx context.Context, g *dispatch.Grant) (bool, error) {
 	n, err := decode(g.Notification.ID, g.Backlog, g.ArrivedAt, g.Payload)
 	if err != nil {
 		unreadable := dispatch.Outcome{Disposition: dispatch.Failed, Reason: "unreadable", Refund: true}
-		_, failed := r.agendas.Settle(ctx, g, unreadable)
+		_, failed := s.agendas.Settle(ctx, g, unreadable)
 		return false, errors.Join(err, failed)
 	}
 	g.Notification = n
-	if r.OptedOut(n.UserID, n.Category, n.Channel) {
+	if s.OptedOut(n.UserID, n.Category, n.Channel) {
 		unwanted := dispatch.Outcome{
 			Disposition: dispatch.Cancelled, Reason: notification.ReasonOptedOut, Refund: true,
 		}
-		_, err := r.agendas.Settle(ctx, g, unwanted)
+		_, err := s.agendas.Settle(ctx, g, unwanted)
 		return false, err
 	}
 	return true, nil
 }
 
 // Settle implements [dispatch.Store].
-func (r *Store) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome) (dispatch.Settlement, error) {
-	return r.agendas.Settle(ctx, g, o)
+func (s *Store) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome) (dispatch.Settlement, error) {
+	return s.agendas.Settle(ctx, g, o)
 }
 
 // Extend implements [dispatch.Store].
-func (r *Store) Extend(ctx context.Context, g *dispatch.Grant) error { return r.agendas.Extend(ctx, g) }
+func (s *Store) Extend(ctx context.Context, g *dispatch.Grant) error { return s.agendas.Extend(ctx, g) }
 
 // Cancel ends a notification that still waits. Else it returns [notification.ErrNotFound] or
 // [notification.ErrNotWaiting].
-func (r *Store) Cancel(ctx context.Context, id string) error { return r.agendas.Cancel(ctx, id) }
+func (s *Store) Cancel(ctx context.Context, id string) error { return s.agendas.Cancel(ctx, id) }
 
 // CancelBecause is Cancel with a reason.
-func (r *Store) CancelBecause(ctx context.Context, id, reason string) error {
-	partition, err := r.agendas.Locate(ctx, id)
+func (s *Store) CancelBecause(ctx context.Context, id, reason string) error {
+	partition, err := s.agendas.Locate(ctx, id)
 	if err != nil {
 		return err
 	}
-	return r.agendas.CancelIn(ctx, partition, id, reason)
+	return s.agendas.CancelIn(ctx, partition, id, reason)
 }
 
 // Superseded reports whether a newer notification with the user, category and collapse key of n was accepted.
-func (r *Store) Superseded(ctx context.Context, n *notification.Notification) (bool, error) {
-	return r.agendas.Superseded(ctx, n)
+func (s *Store) Superseded(ctx context.Context, n *notification.Notification) (bool, error) {
+	return s.agendas.Superseded(ctx, n)
 }
 
 // View returns a notification with what has become of it, or [notification.ErrNotFound].
-func (r *Store) View(ctx context.Context, id string) (*notification.View, error) {
-	state, err := r.agendas.Lookup(ctx, id)
+func (s *Store) View(ctx context.Context, id string) (*notification.View, error) {
+	state, err := s.agendas.Lookup(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -191,9 +191,9 @@ func replyOf(s *agenda.State) string {
 }
 
 // History returns what happened in each category and hour, from the hour of since to that of until.
-func (r *Store) History(ctx context.Context, since, until time.Time) ([]stats.Hour, error) {
-	return r.agendas.History(ctx, since, until)
+func (s *Store) History(ctx context.Context, since, until time.Time) ([]stats.Hour, error) {
+	return s.agendas.History(ctx, since, until)
 }
 
 // Stats returns the counts of the deployment.
-func (r *Store) Stats(ctx context.Context) (stats.Counts, error) { return r.agendas.Stats(ctx) }
+func (s *Store) Stats(ctx context.Context) (stats.Counts, error) { return s.agendas.Stats(ctx) }

@@ -34,14 +34,14 @@ var (
 const acceptTime = 10 * time.Second
 
 // Reserve implements [intake.Store].
-func (r *Store) Reserve(ctx context.Context, keys []intake.Key) ([]intake.Reservation, error) {
+func (s *Store) Reserve(ctx context.Context, keys []intake.Key) ([]intake.Reservation, error) {
 	names := make([]string, len(keys))
 	for i, k := range keys {
 		names[i] = k.Key
 	}
 	reservations := make([]intake.Reservation, len(keys))
-	err := r.eachPart(ctx, names, func(ctx context.Context, part []int) error {
-		return r.reserve(ctx, reserveScript, keys, part, reservations)
+	err := s.eachPart(ctx, names, func(ctx context.Context, part []int) error {
+		return s.reserve(ctx, reserveScript, keys, part, reservations)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("reserve idempotency keys: %w", err)
@@ -51,10 +51,10 @@ func (r *Store) Reserve(ctx context.Context, keys []intake.Key) ([]intake.Reserv
 
 // eachPart runs a script for the idempotency keys of several partitions at once, for many of one partition together. It
 // is given their indexes.
-func (r *Store) eachPart(ctx context.Context, keys []string, run func(ctx context.Context, part []int) error) error {
+func (s *Store) eachPart(ctx context.Context, keys []string, run func(ctx context.Context, part []int) error) error {
 	partitions := map[int][]int{}
 	for i, key := range keys {
-		partition := r.agendas.PartitionOf(key)
+		partition := s.agendas.PartitionOf(key)
 		partitions[partition] = append(partitions[partition], i)
 	}
 	running, ctx := errgroup.WithContext(ctx)
@@ -78,16 +78,16 @@ var claims = map[string]intake.Claim{
 }
 
 // reserve reserves the keys that have the given indexes, all of one partition, or looks them up.
-func (r *Store) reserve(ctx context.Context, run *script.Script, keys []intake.Key, part []int,
+func (s *Store) reserve(ctx context.Context, run *script.Script, keys []intake.Key, part []int,
 	reservations []intake.Reservation,
 ) error {
 	names, args := make([]string, len(part)), []any{strconv.FormatInt(acceptTime.Microseconds(), 10)}
 	for i, index := range part {
 		k := keys[index]
-		names[i] = r.reservationKey(k.Key)
+		names[i] = s.reservationKey(k.Key)
 		args = append(args, k.Fingerprint, k.ID, strconv.FormatInt(k.Life.Milliseconds(), 10))
 	}
-	reply, err := run.Run(ctx, r.client, names, args...).StringSlice()
+	reply, err := run.Run(ctx, s.client, names, args...).StringSlice()
 	if err != nil {
 		return err
 	}
@@ -108,30 +108,30 @@ func (r *Store) reserve(ctx context.Context, run *script.Script, keys []intake.K
 }
 
 // Reserved implements [intake.Store]. A key without a life is only looked up.
-func (r *Store) Reserved(ctx context.Context, key, fingerprint string) (intake.Reservation, error) {
+func (s *Store) Reserved(ctx context.Context, key, fingerprint string) (intake.Reservation, error) {
 	reservations := make([]intake.Reservation, 1)
 	look := []intake.Key{{Key: key, Fingerprint: fingerprint}}
-	if err := r.reserve(ctx, lookScript, look, []int{0}, reservations); err != nil {
+	if err := s.reserve(ctx, lookScript, look, []int{0}, reservations); err != nil {
 		return intake.Reservation{}, fmt.Errorf("look up an idempotency key: %w", err)
 	}
 	return reservations[0], nil
 }
 
 // Commit implements [intake.Store]. A key outlives its notification, so it keeps when that was accepted.
-func (r *Store) Commit(ctx context.Context, keys []intake.AcceptedKey) error {
+func (s *Store) Commit(ctx context.Context, keys []intake.AcceptedKey) error {
 	names := make([]string, len(keys))
 	for i, k := range keys {
 		names[i] = k.Key
 	}
-	err := r.eachPart(ctx, names, func(ctx context.Context, part []int) error {
+	err := s.eachPart(ctx, names, func(ctx context.Context, part []int) error {
 		hashes, moments := make([]string, len(part)), make([]any, len(part))
 		for i, index := range part {
-			hashes[i], moments[i] = r.reservationKey(keys[index].Key), ""
+			hashes[i], moments[i] = s.reservationKey(keys[index].Key), ""
 			if at := keys[index].At; !at.IsZero() {
 				moments[i] = strconv.FormatInt(at.UnixMicro(), 10)
 			}
 		}
-		return commitScript.Run(ctx, r.client, hashes, moments...).Err()
+		return commitScript.Run(ctx, s.client, hashes, moments...).Err()
 	})
 	if err != nil {
 		return fmt.Errorf("commit idempotency keys: %w", err)
@@ -140,12 +140,12 @@ func (r *Store) Commit(ctx context.Context, keys []intake.AcceptedKey) error {
 }
 
 // Originals implements [intake.Store].
-func (r *Store) Originals(ctx context.Context, of []intake.Original) ([]*notification.Notification, error) {
+func (s *Store) Originals(ctx context.Context, of []intake.Original) ([]*notification.Notification, error) {
 	users, ids := make([]string, len(of)), make([]string, len(of))
 	for i, o := range of {
 		users[i], ids[i] = o.UserID, o.ID
 	}
-	states, err := r.agendas.LookupMany(ctx, users, ids)
+	states, err := s.agendas.LookupMany(ctx, users, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -161,6 +161,6 @@ func (r *Store) Originals(ctx context.Context, of []intake.Original) ([]*notific
 	return originals, nil
 }
 
-func (r *Store) reservationKey(key string) string {
-	return agenda.PartitionPrefix(r.agendas.PartitionOf(key)) + "k:" + key
+func (s *Store) reservationKey(key string) string {
+	return agenda.PartitionPrefix(s.agendas.PartitionOf(key)) + "k:" + key
 }

@@ -18,11 +18,11 @@ const (
 )
 
 // Known returns those of a user's notifications that have one of the ids, in no order, without timelines.
-func (r *Store) Known(ctx context.Context, userID string, ids []string) ([]notification.View, error) {
+func (s *Store) Known(ctx context.Context, userID string, ids []string) ([]notification.View, error) {
 	views := make([]notification.View, 0, len(ids))
-	partition := r.agendas.PartitionOf(userID)
+	partition := s.agendas.PartitionOf(userID)
 	for _, id := range ids {
-		state, err := r.agendas.LookupIn(ctx, partition, id)
+		state, err := s.agendas.LookupIn(ctx, partition, id)
 		if errors.Is(err, notification.ErrNotFound) {
 			continue
 		}
@@ -44,22 +44,22 @@ func (r *Store) Known(ctx context.Context, userID string, ids []string) ([]notif
 // Latest returns the latest of a user's notifications that it finds, newest first, without timelines: of those that
 // have one of the ids, and of as many others as a page of a list looks at. Redis keeps no list of a user's
 // notifications, so the note says what may be missing.
-func (r *Store) Latest(ctx context.Context, userID string, n int, ids []string) ([]notification.View, string, error) {
+func (s *Store) Latest(ctx context.Context, userID string, n int, ids []string) ([]notification.View, string, error) {
 	bounded, cancel := context.WithTimeout(ctx, latestPatience)
 	defer cancel()
-	others, err := r.Find(bounded, notification.Filter{UserID: userID, Limit: latestKnown})
+	others, err := s.Find(bounded, notification.Filter{UserID: userID, Limit: latestKnown})
 	if err != nil && (bounded.Err() == nil || ctx.Err() != nil) {
 		return nil, "", err
 	}
 	all := err == nil && others.Next == ""
 	ids = slices.Concat(ids[:min(len(ids), latestKnown)], others.IDs)
 	slices.Sort(ids)
-	views, err := r.Known(ctx, userID, slices.Compact(ids))
+	views, err := s.Known(ctx, userID, slices.Compact(ids))
 	if err != nil {
 		return nil, "", err
 	}
 	slices.SortFunc(views, func(a, b notification.View) int { return b.CreatedAt.Compare(a.CreatedAt) })
-	note := "Redis keeps what ended for " + timespan.Text(r.agendas.Retention()) + " after its end"
+	note := "Redis keeps what ended for " + timespan.Text(s.agendas.Retention()) + " after its end"
 	if !all {
 		note += ", and no list of a user's notifications: the latest are those that wait, that still count in the limits, " +
 			"or that a short look found; there may be others"
