@@ -19,24 +19,44 @@ const (
 const untilDelivered = `until curl -s http://` + apiAddress + `/v1/stats | ` +
 	`grep -q '"queued":0,"scheduled":0,"deferred":0,"retrying":0,"sending":0'; do sleep 0.05; done`
 
-// TestReadmeIsTrue runs the commands of README.md as printed, one block after the other in one shell, against the
-// built-in policy. Only addresses differ. What README shows must be printed; the receiver prints beside the commands, so
-// it may come anywhere.
-func TestReadmeIsTrue(t *testing.T) {
-	t.Parallel()
-	var steps []step
-	for _, s := range stepsOf(t, readmePage) {
-		s.commands = strings.Replace(s.commands, buildCommand, "mkdir -p bin && ln -s '"+programs(t)+"'/* bin/", 1)
-		if strings.Contains(s.commands, "curl") || strings.Contains(s.commands, "enqueue") {
-			s.then = untilDelivered
+// buildCommand is how both pages build the programs. The test builds them elsewhere, once.
+const buildCommand = "go build -o bin/ ./cmd/..."
+
+// stepsToPlay are the steps of README.md or the tutorial. After each that sends something, the test waits, as a reader
+// does, until a dispatcher has nothing to do any more.
+func stepsToPlay(t *testing.T, page, wait string) []step {
+	t.Helper()
+	steps := stepsOf(t, page)
+	if len(steps) < 4 || !strings.Contains(steps[0].commands, buildCommand) {
+		t.Fatalf("%s has %d blocks of commands, or does not begin with %q", page, len(steps), buildCommand)
+	}
+	built := "mkdir -p bin && ln -sf '" + programs(t) + "'/* bin/"
+	for i := range steps {
+		steps[i].commands = strings.Replace(steps[i].commands, buildCommand, built, 1)
+		if strings.Contains(steps[i].commands, "curl") || strings.Contains(steps[i].commands, "enqueue") {
+			steps[i].then = wait
 		}
-		steps = append(steps, s)
 	}
-	if len(steps) < 4 {
-		t.Fatalf("README.md has %d blocks of commands only", len(steps))
-	}
+	return steps
+}
+
+// TestReadmeAndTutorialAreTrue runs the commands of README.md and then those of the tutorial, as printed, one block
+// after the other in one shell. Only addresses differ.
+func TestReadmeAndTutorialAreTrue(t *testing.T) {
+	t.Parallel()
+	readme, tutorial := stepsToPlay(t, readmePage, untilDelivered), stepsToPlay(t, tutorialPage, untilTutorialIsIdle)
 	session := newSession(t)
-	printed := strings.Join(session.run(t, steps), "")
+	for _, address := range []string{tutorialAPI, "127.0.0.1:8181", "127.0.0.1:9199"} {
+		session.replace(address, freeAddress(t))
+	}
+	printed := session.run(t, slices.Concat(readme, tutorial))
+	printsSomewhere(t, readme, strings.Join(printed[:len(readme)], ""))
+	printsInOrder(t, tutorial, printed[len(readme):])
+}
+
+// printsSomewhere looks for what README.md shows. The receiver prints beside the commands, so it may come anywhere.
+func printsSomewhere(t *testing.T, steps []step, printed string) {
+	t.Helper()
 	lines := shape(printed)
 	for _, s := range steps {
 		for _, line := range shape(s.prints) {

@@ -114,7 +114,7 @@ func (s *session) bash(t *testing.T, script string) string {
 		t.Fatal(err)
 	}
 	if runErr != nil {
-		log, _ := os.ReadFile(filepath.Join(s.folder, "dispatcher.log")) // the tutorial's; none when it never started
+		log, _ := os.ReadFile(filepath.Join(s.folder, "dispatcher.log")) // of the dispatcher; none when it never started
 		t.Fatalf("the commands: %v\n%s\n%s", runErr, bytes.TrimSpace(printed), log)
 	}
 	return string(printed)
