@@ -143,20 +143,10 @@ pictures: check-servers ## make the pictures of README.md from real runs (12 min
 	go run ./scripts/pictures dashboard
 
 .PHONY: docs
-docs: openapi responses night ## write every table and page that is made from code
-	go test -count=1 -run TestSettingsPage ./internal/settings -update
-
-.PHONY: openapi
-openapi: ## write docs/openapi.json, and the responses of the examples in it, which a running dispatcher gives
-	go test -count=1 -run TestAPIExamplesAreTrue ./test/docs -update
+docs: check-servers ## write the tables and pages that are made from code, and the responses of the API's examples
+	go test -count=1 -run 'TestAPIExamplesAreTrue|TestResponsesPage' ./test/docs -update
 	go test -count=1 -run TestOpenAPIDocument ./internal/httpapi -update
-
-.PHONY: responses
-responses: ## write the tables of docs/responses.md, from those that the channels use
-	go test -count=1 -run TestResponsesPage ./test/docs -update
-
-.PHONY: docs
-docs: openapi responses ## write the parts of docs/ that come from code
+	go test -count=1 -run TestSettingsPage ./internal/settings -update
 	go test -count=1 -run TestRunbook ./test/night -update
 
 # The packages that have benchmarks: to build the tests of all would take a minute more.

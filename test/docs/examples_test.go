@@ -89,7 +89,7 @@ func makeAll(t *testing.T, api string, examples []example) bool {
 			e.Response = response
 		}
 		if diff != "" {
-			t.Errorf("%s %s: the response in %s is not what comes; make openapi writes it anew (-shown +came):\n%s", e.Method,
+			t.Errorf("%s %s: the response in %s is not what comes; make docs writes it anew (-shown +came):\n%s", e.Method,
 				e.Path, examplesFile, diff)
 		}
 	}
@@ -247,7 +247,7 @@ func everyOperationHasAnExample(t *testing.T, api string, examples []example) {
 	for path, methods := range document.Paths {
 		for method, operation := range methods {
 			if !shown[operation.OperationID] {
-				t.Errorf("%s has no example of %s (%s %s): add one, and run make openapi", examplesFile,
+				t.Errorf("%s has no example of %s (%s %s): add one, and run make docs", examplesFile,
 					operation.OperationID, strings.ToUpper(method), path)
 			}
 		}

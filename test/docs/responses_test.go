@@ -31,7 +31,7 @@ func TestResponsesPage(t *testing.T) {
 			t.Fatal(err)
 		}
 	} else if text != want {
-		t.Errorf("the tables of %s are not those of the channels; write them with make responses", page)
+		t.Errorf("the tables of %s are not those of the channels; write them with make docs", page)
 	}
 }
 
