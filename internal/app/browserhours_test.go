@@ -57,8 +57,6 @@ func TestQuietHoursInABrowser(t *testing.T) {
 	b.Await("document.querySelector('#forecast').rows[1].textContent.startsWith('limits2')")
 	b.Await("document.querySelector('#forecast-chart svg').getAttribute('aria-label') === " +
 		"'Released in the coming 24 hours: 4 held for quiet hours, 2 held for limits'")
-	b.looksRight("hours")
-
 	b.look("ada")
 	b.Await("document.querySelector('#found-body svg')?.getAttribute('aria-label').startsWith('Quiet hours of ada, Europe/Vienna: ')")
 	if found := eval[[]int](b, "[document.querySelectorAll('#found-body rect.quiet').length > 7, "+
@@ -71,19 +69,13 @@ func TestQuietHoursInABrowser(t *testing.T) {
 	b.looksRight("week")
 	b.look("ben") // only of those categories that wait
 	b.Await("document.querySelector('#found-body h3').textContent === 'Quiet hours, Europe/Vienna'")
+	showsASwitch(b)
+	showsWhatIsHalfKnown(b)
 	b.Quiet()
-}
-
-// The list says until when quiet hours hold something, by the user's clock.
-func TestQuietHoursInTheList(t *testing.T) {
-	t.Parallel()
-	d, r := newDeployment(t, onPostgres, nightNow("Europe/Vienna"), 1), newReceiver(t)
-	d.bulk(r.crowd("ada", "default", 1))
-	d.awaitStats("it waits", func(s stats) bool { return s.Deferred == 1 })
-	b := openTab(t, "http://"+d.apps[0].OpsAddr()+"/list.html")
-	b.Await("/^quiet hours until [0-9:]+ Europe.Vienna$/.test(document.querySelector('#items').rows[0]?.cells[2]?.textContent)")
-	b.looksRight("quietlist")
-	b.Quiet()
+	list := openTab(t, "http://"+d.apps[0].OpsAddr()+"/list.html?user=ada") // until when, by the user's clock
+	list.Await("/^quiet hours until [0-9:]+ Europe.Vienna$/.test(document.querySelector('#items').rows[0]?.cells[2]?.textContent)")
+	list.contained("quietlist")
+	list.Quiet()
 }
 
 // autumn is the week of a user in Vienna in which the clocks go back, as the API tells it.
@@ -95,12 +87,9 @@ const autumn = `{"zone": "Europe/Vienna", "categories": ["default"], "days": [
 	{"date": "2026-10-26", "begins": "2026-10-25T23:00:00Z", "ends": "2026-10-26T23:00:00Z",
 		"noon": "2026-10-26T11:00:00Z", "quiet": []}]}`
 
-// A day on which the clocks change is as long as it is, and said to be.
-func TestAWeekWithASwitchInABrowser(t *testing.T) {
-	t.Parallel()
-	d := newDeployment(t, onRedis, browserPolicy, 1)
-	b := openTab(t, "http://"+d.apps[0].OpsAddr()+"/")
-	b.look("ada")
+// showsASwitch: a day on which the clocks change is as long as it is, and said to be.
+func showsASwitch(b *tab) {
+	b.Helper()
 	eval[bool](b, `import('./week.js').then((week) => document.querySelector('#found-body').replaceChildren(
 		week.weekOf('ada', `+autumn+`, [{at: Date.parse('2026-10-25T07:00:00Z'), id: 'n'}], Date.parse('2026-10-24T12:00:00Z')))) && true`)
 	b.Await(`document.querySelector('#found-body svg')?.getAttribute('aria-label') === 'Quiet hours of ada, ' +
@@ -108,18 +97,13 @@ func TestAWeekWithASwitchInABrowser(t *testing.T) {
 	widths := eval[[]float64](b, `[...document.querySelectorAll('#found-body svg.hours rect.open')].map(
 		(r) => Math.round(r.getAttribute('width')))`)
 	if len(widths) != 3 || widths[0] != widths[2] || math.Abs(widths[1]/widths[0]-25.0/24) > 0.01 {
-		t.Errorf("the days are %v wide", widths)
+		b.Errorf("the days are %v wide", widths)
 	}
-	b.looksRight("autumn")
-	b.Quiet()
 }
 
-// A week of which not everything is known yet does not show the rest as open.
-func TestAWeekThatIsHalfKnownInABrowser(t *testing.T) {
-	t.Parallel()
-	d := newDeployment(t, onRedis, browserPolicy, 1)
-	b := openTab(t, "http://"+d.apps[0].OpsAddr()+"/")
-	b.look("ada")
+// showsWhatIsHalfKnown: a week of which not everything is known yet does not show the rest as open.
+func showsWhatIsHalfKnown(b *tab) {
+	b.Helper()
 	eval[bool](b, `import('./week.js').then((week) => document.querySelector('#found-body').replaceChildren(
 		week.weekOf('ada', {...`+autumn+`, known_until: '2026-10-25T11:00:00Z'}, [], Date.parse('2026-10-24T12:00:00Z')))) && true`)
 	b.Await(`document.querySelector('#found-body svg.hours') !== null && document.querySelector('#found-body .caption').` +
@@ -127,9 +111,8 @@ func TestAWeekThatIsHalfKnownInABrowser(t *testing.T) {
 	widths := eval[[]float64](b, `[...document.querySelectorAll('#found-body svg.hours rect.open')].map(
 		(r) => Math.round(r.getAttribute('width')))`)
 	if len(widths) != 2 || math.Abs(widths[1]/widths[0]-13.0/24) > 0.01 {
-		t.Errorf("what is known to be open is %v wide", widths)
+		b.Errorf("what is known to be open is %v wide", widths)
 	}
-	b.Quiet()
 }
 
 // looksRight holds the page in both colours and at both widths.

@@ -32,29 +32,24 @@ func fullPage(on setup) int {
 // TestListInABrowser finds notifications as people do: by keyboard, by address, and back again.
 func TestListInABrowser(t *testing.T) {
 	t.Parallel()
-	for _, on := range []setup{onRedis, onPostgres} {
-		t.Run(string(on), func(t *testing.T) {
-			t.Parallel()
-			d, r := newDeployment(t, on, browserPolicy, 1), newReceiver(t)
-			long := strings.Repeat("long-id.", 7)
-			failed := r.crowd("ben", "default", 120)
-			for i, one := range failed {
-				one["id"], one["to"] = fmt.Sprintf("%s%03d", long, i), refusing(t)
-			}
-			d.bulk(failed)
-			d.bulk(r.crowd("ada", "slow", 5))
-			d.awaitStats("all but four ended", func(s stats) bool {
-				return s.Deferred == 4 && s.Totals.Failed == 120 && s.Totals.Delivered == 1
-			})
-			b := openTab(t, "http://"+d.apps[0].OpsAddr()+"/list.html")
-			b.Await(fmt.Sprintf("document.querySelector('#items').rows.length >= %d", fullPage(on)))
-			filters(b)
-			pages(b)
-			lookUpFromList(b, long)
-			b.fits()
-			cancelsAll(b, d)
-		})
+	d, r := newDeployment(t, onRedis, browserPolicy, 1), newReceiver(t)
+	long := strings.Repeat("long-id.", 7)
+	failed := r.crowd("ben", "default", 120)
+	for i, one := range failed {
+		one["id"], one["to"] = fmt.Sprintf("%s%03d", long, i), refusing(t)
 	}
+	d.bulk(failed)
+	d.bulk(r.crowd("ada", "slow", 5))
+	d.awaitStats("all but four ended", func(s stats) bool {
+		return s.Deferred == 4 && s.Totals.Failed == 120 && s.Totals.Delivered == 1
+	})
+	b := openTab(t, "http://"+d.apps[0].OpsAddr()+"/list.html")
+	b.Await(fmt.Sprintf("document.querySelector('#items').rows.length >= %d", fullPage(onRedis)))
+	filters(b)
+	pages(b)
+	lookUpFromList(b, long)
+	b.fits()
+	cancelsAll(b, d)
 }
 
 // filters: a status by its link, a user by the form, both in the address; a wrong value is told with those there are.

@@ -22,7 +22,7 @@ func TestUnsubscribingInABrowser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := newDeploymentOn(t, onPostgres, redistest.URL(t))
+	d := newDeploymentOn(t, onRedis, redistest.URL(t))
 	d.writePolicy(crowdPolicy)
 	s := d.settings()
 	s.Keys = keys
@@ -71,45 +71,5 @@ func TestUnsubscribingInABrowser(t *testing.T) {
 	for _, url := range []string{link, link[:len(link)-1]} {     // axe needs scripts
 		page := openTab(t, url)
 		page.Accessible(eval[string](page, "document.title"))
-	}
-}
-
-// The one-click request of a mail program unsubscribes, whichever store keeps what users want, and every process knows.
-func TestUnsubscribingByOneClick(t *testing.T) {
-	t.Parallel()
-	for _, on := range keepsPreferences {
-		t.Run(string(on), func(t *testing.T) {
-			t.Parallel()
-			keys, err := feedback.NewKeys(strings.Repeat("k", feedback.MinKey))
-			if err != nil {
-				t.Fatal(err)
-			}
-			d, r := newDeploymentOn(t, on, redistest.URL(t)), newReceiver(t)
-			d.writePolicy(crowdPolicy)
-			for range 2 {
-				s := d.settings()
-				s.Keys = keys
-				d.startWith(s)
-			}
-			waits := d.bulk(r.crowd("ada", "slow", 2))
-			r.await(t, 1)
-			link := feedback.Path + keys.LinkToken(feedback.Link{UserID: "ada", Category: "slow"})
-			form := http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}
-			status := d.call(http.MethodPost, link, []byte("List-Unsubscribe=One-Click"), form, nil)
-			if status != http.StatusOK {
-				t.Fatalf("one click: status %d", status)
-			}
-			var kept struct {
-				OptOut struct{ Categories []string } `json:"opt_out"`
-			}
-			d.call(http.MethodGet, "/v1/users/ada/preferences", nil, nil, &kept)
-			if len(kept.OptOut.Categories) != 1 || kept.OptOut.Categories[0] != "slow" {
-				t.Errorf("the preferences are %+v", kept)
-			}
-			d.awaitStats("what waited is cancelled", func(s stats) bool { return s.Deferred == 0 && s.Totals.Cancelled == 1 })
-			if v := d.view(waits[1]); v.Status != "cancelled" || v.Reason != "opted_out" {
-				t.Errorf("what waited is %s (%s), want cancelled (opted_out)", v.Status, v.Reason)
-			}
-		})
 	}
 }

@@ -6,149 +6,11 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"path"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/redis/go-redis/v9"
-
-	"github.com/pacer-notify/pacer/internal/app"
-	"github.com/pacer-notify/pacer/test/apitest"
 	"github.com/pacer-notify/pacer/test/providertest"
 )
-
-// The first digit of a device token tells the response to its first call; later ones are taken.
-const (
-	takes     = '0'
-	isDead    = 'd'
-	failsOnce = '5'
-	throttles = '4'
-	aborts    = 'e'
-)
-
-// faultyDevices are how the provider responds to them.
-func faultyDevices() []providertest.Rule {
-	rule := func(kind rune, first int, reply providertest.Reply) providertest.Rule {
-		return providertest.Rule{Target: providertest.Matching("/3/device/" + string(kind)), First: first, Reply: reply}
-	}
-	return []providertest.Rule{
-		rule(isDead, 0, providertest.Reply{Status: http.StatusGone, Body: `{"reason":"Unregistered"}`}),
-		rule(failsOnce, 1, providertest.Reply{Status: http.StatusServiceUnavailable}),
-		rule(throttles, 1, providertest.Reply{
-			Status: http.StatusTooManyRequests, Header: map[string]string{"Retry-After": "2"},
-		}),
-		rule(aborts, 1, providertest.Reply{End: providertest.Aborts}),
-	}
-}
-
-// A provider as it is: some devices are gone, some calls fail, are throttled or cut off. Every notification ends
-// right, no dead device is tried twice, and nobody is called before the Retry-After.
-func TestProviderWithAllItsFaults(t *testing.T) {
-	t.Parallel()
-	const n = 10_000
-	provider := providertest.StartHTTP(t, providertest.HTTPConfig{}, faultyDevices()...)
-	d := newDeployment(t, onRedis,
-		"version: 1\ncategories: {default: {timeout: 1m}}\nretry: {max_attempts: 8, min_backoff: 50ms, max_backoff: 1s}\n", 0)
-	s := d.settings()
-	s.Channels.APNs.Key, s.Channels.APNs.Topic = providertest.SigningKey(t), "com.example.app"
-	s.Channels.APNs.KeyID, s.Channels.APNs.TeamID = "ABCDEFGHIJ", "ABCDEFGHIJ"
-	s.Channels.APNs.Endpoint = provider.URL
-	d.startWith(s)
-	// Each is registered as a device, so that dead ones are deactivated.
-	kinds := map[byte]int64{}
-	var items []item
-	for i := range n {
-		kind := byte(takes)
-		switch i % 100 {
-		case 0, 33, 66:
-			kind = isDead
-		case 5, 20, 40, 60, 80:
-			kind = failsOnce
-		case 10:
-			kind = throttles
-		case 50:
-			kind = aborts
-		}
-		kinds[kind]++
-		items = append(items, item{
-			"user_id": fmt.Sprintf("u%d", i), "channel": "apns", "to": fmt.Sprintf("%c%063x", kind, i), "title": "x",
-		})
-	}
-	for len(items) > 0 {
-		part := items[:2500]
-		items = items[2500:]
-		d.bulk(part)
-	}
-	counts := d.awaitStats("all ended", func(s stats) bool { return s.Totals.Delivered+s.Totals.Failed == n })
-	if counts.Totals.Failed != kinds[isDead] || counts.Totals.Delivered != n-kinds[isDead] {
-		t.Errorf("%+v, want %d failed and the others delivered", counts.Totals, kinds[isDead])
-	}
-	called, early := map[string][]time.Time{}, 0
-	for _, c := range provider.Calls(providertest.Called) {
-		device := path.Base(c.Target)
-		called[device] = append(called[device], c.At)
-		if at := called[device]; device[0] == throttles && len(at) > 1 && c.At.Sub(at[0]) < 2*time.Second {
-			early++
-		}
-	}
-	if early != 0 || len(called) != n {
-		t.Errorf("%d devices were called, %d before their Retry-After; want %d and 0", len(called), early, n)
-	}
-	for device, calls := range called {
-		want := 1
-		if device[0] != takes && device[0] != isDead {
-			want = 2
-		}
-		// What was cut off may take others on its connection with it: those are asked again, as nobody knows of them.
-		if len(calls) != want && (device[0] == isDead || len(calls) > want+2) {
-			t.Errorf("device %.8s… was called %d times, want %d", device, len(calls), want)
-		}
-	}
-}
-
-// client is a connection to the deployment's Redis.
-func (d *fleet) client() *redis.Client {
-	d.t.Helper()
-	options, err := redis.ParseURL(d.redisURL)
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	client := redis.NewClient(options)
-	d.t.Cleanup(func() { _ = client.Close() })
-	return client
-}
-
-// logs is all that the processes have logged.
-func (d *fleet) logs() string {
-	var all strings.Builder
-	for _, l := range d.processLogs {
-		l.mu.Lock()
-		all.Write(l.text)
-		l.mu.Unlock()
-	}
-	return all.String()
-}
-
-// opsPage reads one of a process's ops pages, again while the stores are too slow for it.
-func (d *fleet) opsPage(process *app.App, page string) string {
-	d.t.Helper()
-	request, err := http.NewRequestWithContext(d.t.Context(), http.MethodGet, "http://"+process.OpsAddr()+page,
-		http.NoBody)
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	response, err := apitest.Client.Do(request)
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	return string(body)
-}
 
 // privateKeyOf is a part of a service account's secret.
 func privateKeyOf(t *testing.T, credentials string) string {
@@ -158,30 +20,6 @@ func privateKeyOf(t *testing.T, credentials string) string {
 		t.Fatal("no private key in the credentials")
 	}
 	return key[:40]
-}
-
-// dump is all that Redis holds, as text.
-func (d *fleet) dump() string {
-	d.t.Helper()
-	var all strings.Builder
-	client := d.client()
-	ctx := d.t.Context()
-	for _, key := range client.Keys(ctx, "*").Val() {
-		all.WriteString(key + "\n")
-		switch client.Type(ctx, key).Val() {
-		case "string":
-			all.WriteString(client.Get(ctx, key).Val())
-		case "hash":
-			fmt.Fprintln(&all, client.HGetAll(ctx, key).Val())
-		case "list":
-			fmt.Fprintln(&all, client.LRange(ctx, key, 0, -1).Val())
-		case "set":
-			fmt.Fprintln(&all, client.SMembers(ctx, key).Val())
-		case "zset":
-			fmt.Fprintln(&all, client.ZRangeWithScores(ctx, key, 0, -1).Val())
-		}
-	}
-	return all.String()
 }
 
 // Credentials show nowhere, whatever goes wrong: not in logs, responses, ops pages, metrics or Redis.

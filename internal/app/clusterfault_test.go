@@ -15,7 +15,8 @@ import (
 func TestRedisClusterShardFailsOver(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, true)
-	d, r := onCluster(t, cluster, onPostgres), newReceiver(t)
+	d, r := newDeploymentOn(t, onPostgres, cluster.URL()), newReceiver(t)
+	d.run(d.settings, d.settings)
 	var items []item
 	for i := range 40 {
 		items = append(items, r.crowd("user-"+strconv.Itoa(i), "default", 60)...)

@@ -2,10 +2,8 @@ package app_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -14,8 +12,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/pacer-notify/pacer/client"
-	"github.com/pacer-notify/pacer/internal/app"
-	"github.com/pacer-notify/pacer/internal/enqueue"
 	"github.com/pacer-notify/pacer/test/postgrestest"
 )
 
@@ -50,51 +46,18 @@ type way struct {
 	throughPostgres bool
 }
 
-// contractWays are the ways into a deployment.
-func contractWays(t *testing.T, d *fleet) []way {
-	t.Helper()
-	api, err := client.New(client.Config{Server: "http://" + d.apps[0].Addr()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	producer, err := app.NewProducer(t.Context(), d.settings(), slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := producer.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	inProcess := &enqueue.API{URL: "http://pacer.invalid", Client: enqueue.InProcess(producer.Handler)}
-	ways := []way{
+// contractWays are the ways into a deployment on Postgres. The client and the enqueue program send requests of the API.
+func contractWays(d *fleet) []way {
+	return []way{
 		{name: "HTTP", hand: func(t *testing.T, body string) verdict { return overHTTP(t, d, body) }},
 		{name: "HTTP bulk", hand: func(t *testing.T, body string) verdict { return overBulk(t, d, body) }},
-		{name: "enqueue with REDIS_URL", hand: func(t *testing.T, body string) verdict {
-			return byEnqueue(t, inProcess, body)
-		}},
-		{name: "client", throughGo: true, hand: func(t *testing.T, body string) verdict {
-			view, err := api.Enqueue(t.Context(), inGo(t, body))
-			if err != nil {
-				return byClient(t, err)
-			}
-			return verdict{id: view.ID}
-		}},
-		{name: "client, many", throughGo: true, hand: func(t *testing.T, body string) verdict {
-			return byMany(t, api, inGo(t, body))
-		}},
-	}
-	if d.databaseURL == "" {
-		return ways
-	}
-	return append(ways,
-		way{name: "EnqueueTx", throughGo: true, throughPostgres: true, hand: func(t *testing.T, body string) verdict {
+		{name: "EnqueueTx", throughGo: true, throughPostgres: true, hand: func(t *testing.T, body string) verdict {
 			return byTx(t, d, inGo(t, body))
 		}},
-		way{name: sqlWay, throughPostgres: true, hand: func(t *testing.T, body string) verdict {
+		{name: sqlWay, throughPostgres: true, hand: func(t *testing.T, body string) verdict {
 			return bySQL(t, d, body)
 		}},
-	)
+	}
 }
 
 func overHTTP(t *testing.T, d *fleet, body string) verdict {
@@ -142,20 +105,6 @@ func inConflict(v verdict, conflict bool) verdict {
 	return v
 }
 
-func byEnqueue(t *testing.T, api *enqueue.API, body string) verdict {
-	t.Helper()
-	v := verdict{}
-	_, err := enqueue.Run(t.Context(), enqueue.Config{
-		API:      api,
-		Refused:  func(_, why string) { v = inConflict(refusedAs(why), strings.Contains(why, "was accepted before")) },
-		Accepted: func(r enqueue.Result) { v.id = r.ID },
-	}, strings.NewReader(body+"\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v
-}
-
 // inGo makes the Go value of a notification, and skips what none can hold.
 func inGo(t *testing.T, body string) client.Notification {
 	t.Helper()
@@ -175,22 +124,6 @@ func byClient(t *testing.T, err error) verdict {
 		t.Fatalf("%v, want an error of the client with a field", err)
 	}
 	return verdict{field: refused.Fields[0].Field, text: refused.Detail, conflict: errors.Is(err, client.ErrConflict)}
-}
-
-func byMany(t *testing.T, api *client.Client, n client.Notification) verdict {
-	t.Helper()
-	good := client.Notification{UserID: "ada", Channel: "log"}
-	results, err := api.EnqueueMany(t.Context(), []client.Notification{good, n, good})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if results[0].Err() != nil || results[2].Err() != nil || results[1].Index != 1 {
-		t.Errorf("the notifications around it: %+v", results)
-	}
-	if err := results[1].Err(); err != nil {
-		return inConflict(refusedAs(results[1].Error), errors.Is(err, client.ErrConflict))
-	}
-	return verdict{id: results[1].ID}
 }
 
 // byTx enqueues within a transaction, which must be usable whatever becomes of the notification.
@@ -232,25 +165,46 @@ func bySQL(t *testing.T, d *fleet, body string) verdict {
 	return v
 }
 
-// Every way into every set-up gives the same verdict on the same notification. What only the deployment can tell ends
-// as failed, with a reason that names the field.
+// Every way in gives the same verdict on the same notification, and on one whose id comes again. What only the
+// deployment can tell ends as failed, with a reason that names the field.
 func TestOneContractForEveryWayIn(t *testing.T) {
 	t.Parallel()
-	for _, on := range []setup{onRedis, onPostgres} {
-		t.Run(string(on), func(t *testing.T) {
+	d, r := newDeployment(t, onPostgres, contractPolicy, 1), newReceiver(t)
+	ways := contractWays(d)
+	for i, w := range ways {
+		t.Run(w.name, func(t *testing.T) {
 			t.Parallel()
-			d, r := newDeployment(t, on, contractPolicy, 1), newReceiver(t)
-			for _, w := range contractWays(t, d) {
-				t.Run(w.name, func(t *testing.T) {
-					t.Parallel()
-					for _, c := range contractCases() {
-						t.Run(c.name, func(t *testing.T) { //nolint:paralleltest // a way may be one connection
-							handOver(t, d, w, c, r.server.URL)
-						})
-					}
+			for _, c := range contractCases() {
+				t.Run(c.name, func(t *testing.T) { // not parallel: a way may be one connection
+					handOver(t, d, w, c, r.server.URL)
 				})
 			}
+			comesAgain(t, w, ways, "first-"+string(rune('a'+i)))
 		})
+	}
+}
+
+// comesAgain: an id that comes again is a repeat, whichever way it comes; with other content it is a conflict.
+func comesAgain(t *testing.T, first way, ways []way, id string) {
+	t.Helper()
+	body := `{"id":"` + id + `","user_id":"ada","channel":"log","title":"one",` +
+		`"data":{"b":[1.50,null],"a":"<"},"send_at":"2020-01-01T00:00:00.123456789+01:00"}`
+	if v := first.hand(t, body); v.id != id {
+		t.Fatalf("the first: %+v", v)
+	}
+	for _, again := range ways {
+		if v := again.hand(t, body); v.id != id {
+			t.Errorf("%s: a repeat: %+v", again.name, v)
+		}
+		for field, other := range map[string]string{
+			"title": strings.Replace(body, "one", "two", 1), "data": strings.Replace(body, "1.50", "1.51", 1),
+			"user_id": strings.Replace(body, "ada", "bob", 1), "send_at": strings.Replace(body, "00.123", "01.123", 1),
+		} {
+			v := again.hand(t, other)
+			if !v.conflict || v.field != field || !strings.Contains(v.text, id) {
+				t.Errorf("%s: another %s: %+v, want a conflict", again.name, field, v)
+			}
+		}
 	}
 }
 
@@ -286,75 +240,5 @@ func failedFor(t *testing.T, d *fleet, id, field string) {
 	})
 	if !strings.HasPrefix(v.Reason, "refused: "+field+": ") {
 		t.Errorf("%s failed because of %q, want a reason that names %s", id, v.Reason, field)
-	}
-}
-
-// An id that comes again is a repeat, whichever way it comes; with other content it is a conflict in all of them.
-func TestAnIDThatComesAgain(t *testing.T) {
-	t.Parallel()
-	for _, on := range []setup{onRedis, onPostgres} {
-		t.Run(string(on), func(t *testing.T) {
-			t.Parallel()
-			d := newDeployment(t, on, contractPolicy, 1)
-			ways := contractWays(t, d)
-			for i, first := range ways {
-				t.Run(first.name, func(t *testing.T) {
-					t.Parallel()
-					id := "first-" + string(rune('a'+i))
-					body := `{"id":"` + id + `","user_id":"ada","channel":"log","title":"one",` +
-						`"data":{"b":[1.50,null],"a":"<"},"send_at":"2020-01-01T00:00:00.123456789+01:00"}`
-					if v := first.hand(t, body); v.id != id {
-						t.Fatalf("the first: %+v", v)
-					}
-					for _, again := range ways {
-						if v := again.hand(t, body); v.id != id {
-							t.Errorf("%s: a repeat: %+v", again.name, v)
-						}
-						for field, other := range map[string]string{
-							"title":   strings.Replace(body, "one", "two", 1),
-							"data":    strings.Replace(body, "1.50", "1.51", 1),
-							"user_id": strings.Replace(body, "ada", "bob", 1),
-							"send_at": strings.Replace(body, "00.123", "01.123", 1),
-						} {
-							v := again.hand(t, other)
-							if !v.conflict || v.field != field || !strings.Contains(v.text, id) {
-								t.Errorf("%s: another %s: %+v, want a conflict", again.name, field, v)
-							}
-						}
-					}
-				})
-			}
-		})
-	}
-}
-
-// A process that dies between claiming an id and keeping its notification leaves the id to its user.
-func TestAnIDThatWasOnlyClaimed(t *testing.T) {
-	t.Parallel()
-	d := newDeployment(t, onRedis, contractPolicy, 1)
-	ctx := context.WithoutCancel(t.Context())
-	body := []byte(`{"id":"claimed","user_id":"ada","channel":"log"}`)
-	if status := d.call(http.MethodPost, "/v1/notifications", body, nil, nil); status != http.StatusAccepted {
-		t.Fatal(status)
-	}
-	keys, err := d.client().Keys(ctx, "pacer:{push-*}:n:claimed").Result()
-	if err != nil || len(keys) != 1 {
-		t.Fatalf("%v, %v", keys, err)
-	}
-	d.awaitStats("it was delivered", func(s stats) bool { return s.Totals.Delivered == 1 })
-	if err := d.client().Del(ctx, keys...).Err(); err != nil { // as a crash, or the retention
-		t.Fatal(err)
-	}
-	other := bytes.Replace(body, []byte("ada"), []byte("somebody in another partition, or not: 17"), 1)
-	again, tries := http.StatusServiceUnavailable, 0
-	for ; again == http.StatusServiceUnavailable && tries < 100; tries++ {
-		again = d.callOnce(http.MethodPost, "/v1/notifications", body, nil)
-	}
-	// A request that was refused may have been carried out. The next one is then a repeat.
-	if again != http.StatusAccepted && (again != http.StatusOK || tries == 1) {
-		t.Errorf("for its user: %d at try %d, want it accepted", again, tries)
-	}
-	if status := d.call(http.MethodPost, "/v1/notifications", other, nil, nil); status != http.StatusConflict {
-		t.Errorf("for another user: %d, want a conflict", status)
 	}
 }

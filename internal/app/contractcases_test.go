@@ -93,6 +93,7 @@ func contractCases() []contractCase {
 		},
 		{name: "a long collapse key", body: with(`"collapse_key":"` + x(65) + `"`), field: "collapse_key"},
 		{name: "a control in the collapse key", body: with(`"collapse_key":"a\u007f"`), field: "collapse_key"},
+		{name: "a long key", body: with(`"idempotency_key":"` + x(256) + `"`), field: "idempotency_key", notInGo: true},
 		{name: "a long target", body: `{"user_id":"ada","to":"HOOK?` + x(4096) + `"}`, field: "to"},
 		{name: "a line break in the target", body: `{"user_id":"ada","to":"HOOK\r\nX: y"}`, field: "to"},
 		{name: "a list as data", body: with(`"data":[1]`), field: "data"},

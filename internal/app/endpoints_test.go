@@ -61,18 +61,6 @@ func (l *eventListener) types() string {
 	return strings.Join(all, ", ")
 }
 
-// eventually waits until something is as wanted.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(patience)
-	for !ok() {
-		if time.Now().After(deadline) {
-			t.Fatalf("never came: %s", what)
-		}
-		<-time.After(20 * time.Millisecond)
-	}
-}
-
 // endpointShown is what the API shows of an endpoint.
 type endpointShown struct {
 	ID     string
@@ -87,65 +75,60 @@ type endpointShown struct {
 // with its own key and headers.
 func TestWebhookEndpointFromRegistrationToTheEvent(t *testing.T) {
 	t.Parallel()
-	for _, on := range []setup{onRedis, onPostgres} {
-		t.Run(string(on), func(t *testing.T) {
-			t.Parallel()
-			eventKey, key := signing.Generate(signing.HMAC).Reveal(), signing.Generate(signing.HMAC).Reveal()
-			listener, r := newEventListener(t, eventKey), newReceiver(t)
-			d := newDeployment(t, on, quickRetry, 0)
-			for range 2 {
-				s := d.settings()
-				s.WebhookDisableAfter = 4 * time.Second
-				s.Events = settings.Events{
-					Receivers: []string{listener.server.URL}, Keys: signing.NewRing(keysOf(t, eventKey)),
-				}
-				d.startWith(s)
-			}
-			var fails, verified sync.Map
-			fails.Store("", true)
-			r.server.Config.Handler = endpointHandler(t, key, &fails, &verified)
-			body := `{"id":"acme","url":"` + r.server.URL + `/hook","secret":"` + key + `","headers":{"X-Tenant":"7"}}`
-			var shown endpointShown
-			if status := d.call(http.MethodPost, "/v1/webhook-endpoints", []byte(body), nil, &shown); status != 201 {
-				t.Fatalf("registered with %d", status)
-			}
-			d.bulk(toHook(r, 40))
-			look := func() endpointShown {
-				d.call(http.MethodGet, "/v1/webhook-endpoints/acme", nil, nil, &shown)
-				return shown
-			}
-			eventually(t, "it is disabled", func() bool { return look().Health.State == "disabled" })
-			if !strings.Contains(shown.Health.Reason, "503") {
-				t.Errorf("it is disabled because of %q", shown.Health.Reason)
-			}
-			counts := d.awaitStats("all have failed", func(s stats) bool { return s.Totals.Failed == 40 })
-			if counts.Totals.Delivered != 0 {
-				t.Errorf("%+v", counts.Totals)
-			}
-			id := d.bulk(toHook(r, 1))[0]
-			d.awaitStats("the next fails too", func(s stats) bool { return s.Totals.Failed == 41 })
-			if v := d.view(id); v.Reason != "permanent: endpoint_disabled" {
-				t.Errorf("it failed because of %q", v.Reason)
-			}
-			eventually(t, "the event", func() bool { return listener.types() == "endpoint.disabled acme" })
-			fails.Delete("")
-			if status := d.call(http.MethodPost, "/v1/webhook-endpoints/acme/enable", nil, nil, &shown); status != 200 {
-				t.Fatalf("enabled with %d", status)
-			}
-			eventually(t, "it is called again", func() bool {
-				d.bulk(toHook(r, 1))
-				_, ok := verified.Load("7")
-				return ok
-			})
-			eventually(t, "both events, once", func() bool {
-				return listener.types() == "endpoint.disabled acme, endpoint.enabled acme"
-			})
-			var list struct{ Events []events.Event }
-			if d.call(http.MethodGet, "/v1/events?after=1", nil, nil, &list); len(list.Events) != 1 ||
-				list.Events[0].ID != listener.got[1].ID {
-				t.Errorf("the list has %+v", list.Events)
-			}
-		})
+	eventKey, key := signing.Generate(signing.HMAC).Reveal(), signing.Generate(signing.HMAC).Reveal()
+	listener, r := newEventListener(t, eventKey), newReceiver(t)
+	d := newDeployment(t, onPostgres, quickRetry, 0)
+	for range 2 {
+		s := d.settings()
+		s.WebhookDisableAfter = 2 * time.Second
+		s.Events = settings.Events{
+			Receivers: []string{listener.server.URL}, Keys: signing.NewRing(keysOf(t, eventKey)),
+		}
+		d.startWith(s)
+	}
+	var fails, verified sync.Map
+	fails.Store("", true)
+	r.server.Config.Handler = endpointHandler(t, key, &fails, &verified)
+	body := `{"id":"acme","url":"` + r.server.URL + `/hook","secret":"` + key + `","headers":{"X-Tenant":"7"}}`
+	var shown endpointShown
+	if status := d.call(http.MethodPost, "/v1/webhook-endpoints", []byte(body), nil, &shown); status != 201 {
+		t.Fatalf("registered with %d", status)
+	}
+	d.bulk(toHook(r, 40))
+	look := func() endpointShown {
+		d.call(http.MethodGet, "/v1/webhook-endpoints/acme", nil, nil, &shown)
+		return shown
+	}
+	d.eventually("it is disabled", func() bool { return look().Health.State == "disabled" })
+	if !strings.Contains(shown.Health.Reason, "503") {
+		t.Errorf("it is disabled because of %q", shown.Health.Reason)
+	}
+	counts := d.awaitStats("all have failed", func(s stats) bool { return s.Totals.Failed == 40 })
+	if counts.Totals.Delivered != 0 {
+		t.Errorf("%+v", counts.Totals)
+	}
+	id := d.bulk(toHook(r, 1))[0]
+	d.awaitStats("the next fails too", func(s stats) bool { return s.Totals.Failed == 41 })
+	if v := d.view(id); v.Reason != "permanent: endpoint_disabled" {
+		t.Errorf("it failed because of %q", v.Reason)
+	}
+	d.eventually("the event", func() bool { return listener.types() == "endpoint.disabled acme" })
+	fails.Delete("")
+	if status := d.call(http.MethodPost, "/v1/webhook-endpoints/acme/enable", nil, nil, &shown); status != 200 {
+		t.Fatalf("enabled with %d", status)
+	}
+	d.eventually("it is called again", func() bool {
+		d.bulk(toHook(r, 1))
+		_, ok := verified.Load("7")
+		return ok
+	})
+	d.eventually("both events, once", func() bool {
+		return listener.types() == "endpoint.disabled acme, endpoint.enabled acme"
+	})
+	var list struct{ Events []events.Event }
+	if d.call(http.MethodGet, "/v1/events?after=1", nil, nil, &list); len(list.Events) != 1 ||
+		list.Events[0].ID != listener.got[1].ID {
+		t.Errorf("the list has %+v", list.Events)
 	}
 }
 

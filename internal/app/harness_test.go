@@ -52,6 +52,7 @@ type receiver struct {
 	arrivals []arrival
 	changed  chan struct{}
 	respond  func(arrival, http.ResponseWriter)
+	users    map[string]func(arrival, http.ResponseWriter)
 }
 
 func newReceiver(t *testing.T) *receiver {
@@ -83,12 +84,26 @@ func (r *receiver) receive(w http.ResponseWriter, request *http.Request) {
 	}
 	r.mu.Lock()
 	r.arrivals = append(r.arrivals, a)
+	respond := r.respond
+	if own := r.users[a.User]; own != nil {
+		respond = own
+	}
 	r.mu.Unlock()
-	r.respond(a, w)
+	respond(a, w)
 	select {
 	case r.changed <- struct{}{}:
 	default:
 	}
+}
+
+// respondTo has what is for a user get responses of its own.
+func (r *receiver) respondTo(user string, respond func(arrival, http.ResponseWriter)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.users == nil {
+		r.users = map[string]func(arrival, http.ResponseWriter){}
+	}
+	r.users[user] = respond
 }
 
 func (r *receiver) got() []arrival {

@@ -21,17 +21,6 @@ import (
 	"github.com/pacer-notify/pacer/test/postgrestest"
 )
 
-// stop ends every process of the deployment.
-func (d *fleet) stop() {
-	d.t.Helper()
-	for _, process := range d.apps {
-		if err := process.Stop(context.Background()); err != nil {
-			d.t.Fatal(err)
-		}
-	}
-	d.apps = nil
-}
-
 // refusal is why a process does not start.
 func (d *fleet) refusal() string {
 	d.t.Helper()
@@ -59,7 +48,8 @@ func (d *fleet) wantRefusal(parts ...string) {
 func TestADatabaseIsAddedToARunningDeployment(t *testing.T) {
 	t.Parallel()
 	policy := strings.Replace(crowdPolicy, "{max_attempts: 3, min_backoff: 10ms, max_backoff: 50ms}",
-		"{max_attempts: 50, min_backoff: 2s, max_backoff: 4s}", 1)
+		"{max_attempts: 50, min_backoff: 2s, max_backoff: 4s}", 1) +
+		"caps: [{name: both, categories: [default, once], limits: [{max: 1, per: 6h}]}]\n"
 	d, r := newDeployment(t, onRedis, policy, 1), newReceiver(t)
 	failing := newReceiver(t)
 	failing.respond = func(_ arrival, w http.ResponseWriter) { w.WriteHeader(http.StatusServiceUnavailable) }
@@ -173,6 +163,8 @@ func TestADatabaseIsAddedToARunningDeployment(t *testing.T) {
 	if s := d.snapshot(d.apps[0]); len(s.Pauses) != 1 {
 		t.Errorf("paused is %+v", s.Pauses)
 	}
+	capped := d.bulk(r.crowd("dan", "once", 1))[0] // one of another category went before the import
+	d.awaitView(capped, "deferred", "cap:both")
 	d.bulk([]item{{"user_id": "eve"}}) // to the device
 	if status := d.call(http.MethodDelete, "/v1/users/ada/throttle?category=slow", nil, nil, nil); status != http.StatusNoContent {
 		t.Fatalf("clear: status %d", status)

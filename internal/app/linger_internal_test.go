@@ -3,10 +3,12 @@ package app
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -81,6 +83,37 @@ func TestOpsPagesKeepConnections(t *testing.T) {
 			}
 			response.Body.Close()
 			<-time.After(2 * time.Minute)
+		}
+	})
+}
+
+// A body that is refused before all of it is sent is read on: a client that sends everything first would get "connection
+// reset" in place of the refusal, or none at all.
+func TestRefusedBodiesAreReadOn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		refuses := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusRequestEntityTooLarge)
+		})
+		conn := connect(t, httpapi.Server(refuses))
+		const length = 4 << 20 // more than net/http reads itself
+		half := strings.Repeat(" ", length/2)
+		if _, err := fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: pacer\r\nContent-Length: %d\r\n\r\n", length); err != nil {
+			t.Fatal(err)
+		}
+		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		if response.StatusCode != http.StatusRequestEntityTooLarge {
+			t.Errorf("status %d", response.StatusCode)
+		}
+		for range 2 {
+			<-time.After(10 * time.Second)
+			if n, err := io.WriteString(conn, half); err != nil {
+				t.Fatalf("the body can't be sent to its end, only %d bytes more: %v", n, err)
+			}
 		}
 	})
 }

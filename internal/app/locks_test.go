@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -26,8 +25,6 @@ type foreign struct {
 	lock string
 	// needs are requests that need the row. Each is answered while the lock is held: with a status and with words.
 	needs []need
-	// due waits until the notifications of foreignLocks are due.
-	due bool
 	// owed are the notifications that reach the receiver once the lock is gone.
 	owed []string
 }
@@ -62,7 +59,7 @@ func foreignLocks(to string) []foreign {
 	const unavailable = http.StatusServiceUnavailable
 	soon := `,"send_at":"` + time.Now().Add(80*24*time.Hour).UTC().Format(time.RFC3339) + `"`
 	moment := `,"send_at":"` + time.Now().Add(dueIn).UTC().Format(time.RFC3339Nano) + `"`
-	quiet := `PUT /v1/users/bob/preferences {"opt_out":{"categories":["brief"]}}`
+	quiet := `PUT /v1/users/bob/preferences {"opt_out":{"categories":["slow"]}}`
 	device := `PUT /v1/users/bob/devices/phone {"channel":"webhook","to":"` + to + `"}`
 	return []foreign{
 		{
@@ -90,7 +87,7 @@ func foreignLocks(to string) []foreign {
 			},
 		},
 		{
-			name: "notifications that are due", due: true, owed: []string{"due1", "due2"},
+			name: "notifications that are due", owed: []string{"due1", "due2"},
 			before: []string{post("due1", moment), post("due2", moment)},
 			lock:   "SELECT FROM pacer.notifications WHERE id IN ('due1', 'due2') FOR UPDATE",
 		},
@@ -135,7 +132,9 @@ func foreignLocks(to string) []foreign {
 			lock: "INSERT INTO pacer.unplaced (first, ids, left_at) VALUES ('x', '{x}', now() - interval '1 min')",
 		},
 		{
-			name: "the history", lock: `INSERT INTO pacer.history (hour, category) VALUES (date_trunc('hour', now()), 'default')`,
+			name: "the history",
+			lock: `INSERT INTO pacer.history (hour, category) VALUES (date_trunc('hour', now()), 'default')
+				ON CONFLICT (hour, category) DO UPDATE SET category = excluded.category`,
 		},
 	}
 }
@@ -144,61 +143,57 @@ func foreignLocks(to string) []foreign {
 // These get a response that says so.
 func TestAForeignLockKeepsNobodyElseWaiting(t *testing.T) {
 	t.Parallel()
-	for _, name := range names(foreignLocks("")) {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newReceiver(t)
-			d := newDeployment(t, onPostgres, crowdPolicy, 1)
-			for _, f := range foreignLocks(r.server.URL) {
-				if f.name == name {
-					d.hold(f, r)
-				}
-			}
-		})
-	}
-}
-
-// names are those of some locks.
-func names(all []foreign) []string {
-	var names []string
-	for _, f := range all {
-		names = append(names, f.name)
-	}
-	return names
-}
-
-// hold has a lock held while others want what it locks, and until all others have got what they want.
-func (d *fleet) hold(f foreign, r *receiver) {
-	d.t.Helper()
+	r := newReceiver(t)
+	d := newDeployment(t, onPostgres, crowdPolicy, 1)
 	due, locked := time.After(2*dueIn), make(chan struct{})
-	r.respond = func(a arrival, w http.ResponseWriter) {
-		if a.ID == sent {
-			<-locked
+	r.respondTo(sent, func(arrival, http.ResponseWriter) { <-locked })
+	release := sync.OnceFunc(func() { close(locked) })
+	t.Cleanup(release)
+	locks := foreignLocks(r.server.URL)
+	for _, f := range locks {
+		for _, request := range f.before {
+			if status, said := d.request(apitest.Client, request); status >= http.StatusBadRequest {
+				t.Fatalf("%s: %d %s", request, status, said)
+			}
 		}
-		w.WriteHeader(http.StatusNoContent)
 	}
-	for _, request := range f.before {
-		if status, said := d.request(apitest.Client, request); status >= http.StatusBadRequest {
-			d.t.Fatalf("%s: %d %s", request, status, said)
+	if !r.awaitID(sent) {
+		t.Fatal("it was not sent")
+	}
+	var holding []pgx.Tx
+	for _, f := range locks {
+		holding = append(holding, d.hold(f))
+	}
+	release()
+	<-due
+	d.besideLocks(locks, r)
+	for _, tx := range holding {
+		if err := tx.Commit(t.Context()); err != nil {
+			t.Fatal(err)
 		}
 	}
-	if slices.Contains(f.owed, sent) && !r.awaitID(sent) {
-		d.t.Fatal("it was not sent")
-	}
+	d.wantOwed(locks, r)
+}
+
+// hold holds a lock.
+func (d *fleet) hold(f foreign) pgx.Tx {
+	d.t.Helper()
 	tx, err := postgrestest.Connect(d.t, d.databaseURL).BeginTx(d.t.Context(), pgx.TxOptions{})
 	if err != nil {
 		d.t.Fatal(err)
 	}
 	if _, err := tx.Exec(d.t.Context(), f.lock); err != nil {
-		d.t.Fatal(err)
+		d.t.Fatalf("%s: %v", f.name, err)
 	}
-	if close(locked); f.due {
-		<-due
-	}
+	return tx
+}
+
+// besideLocks has some need what is locked, until all others have got what they want.
+func (d *fleet) besideLocks(locks []foreign, r *receiver) {
 	through := make(chan struct{})
 	var needing, others sync.WaitGroup
-	for _, n := range f.needs {
-		for range 8 {
+	for _, f := range locks {
+		for _, n := range f.needs {
 			needing.Go(func() { d.needUntil(through, n) })
 		}
 	}
@@ -208,18 +203,24 @@ func (d *fleet) hold(f foreign, r *receiver) {
 	others.Wait()
 	close(through)
 	needing.Wait()
-	if err := tx.Commit(d.t.Context()); err != nil {
-		d.t.Fatal(err)
-	}
-	for _, id := range f.owed {
-		if !r.awaitID(id) {
-			d.t.Errorf("%s never came, though it was accepted", id)
+}
+
+// wantOwed wants what was held up by the locks, each by its first attempt.
+func (d *fleet) wantOwed(locks []foreign, r *receiver) {
+	d.t.Helper()
+	for _, f := range locks {
+		for _, id := range f.owed {
+			if !r.awaitID(id) {
+				d.t.Errorf("%s: %s never came, though it was accepted", f.name, id)
+			}
 		}
 	}
 	d.awaitStats("all is delivered", func(s stats) bool { return s.Queued+s.Sending+s.Retrying == 0 })
-	for _, id := range f.owed {
-		if v := d.view(id); v.Status != "delivered" || v.Attempts != 1 {
-			d.t.Errorf("%s is %s after %d attempts", id, v.Status, v.Attempts)
+	for _, f := range locks {
+		for _, id := range f.owed {
+			if v := d.view(id); v.Status != "delivered" || v.Attempts != 1 {
+				d.t.Errorf("%s: %s is %s after %d attempts", f.name, id, v.Status, v.Attempts)
+			}
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package app_test
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -15,11 +14,14 @@ import (
 	"github.com/pacer-notify/pacer/test/postgrestest"
 )
 
+// unusedRedis is the Redis of a deployment that has it in its own process.
+const unusedRedis = "redis://unused"
+
 // oneNode is a deployment of one process, whose Redis is gone when it ends.
 func oneNode(t *testing.T) *fleet {
 	t.Helper()
 	d := &fleet{
-		t: t, redisURL: "redis://unused",
+		t: t, redisURL: unusedRedis,
 		databaseURL: postgrestest.URL(t),
 		policy:      filepath.Join(t.TempDir(), "policy.yaml"),
 	}
@@ -66,18 +68,6 @@ func TestOneNodeOutlivesItsRedis(t *testing.T) {
 		if seen[id] != 1 {
 			t.Errorf("%s was delivered %d times", id, seen[id])
 		}
-	}
-}
-
-func TestOneNodeIsAlone(t *testing.T) {
-	t.Parallel()
-	d := oneNode(t)
-	d.startWith(d.oneNodeSettings())
-	process, err := app.New(context.Background(), d.oneNodeSettings(), slog.New(slog.DiscardHandler))
-	if refusal, ok := errors.AsType[*refusal.Error](err); !ok || process != nil {
-		t.Fatalf("a second process: %v, want a refusal", err)
-	} else if want := "another process without REDIS_URL is using this database: set the same REDIS_URL for all processes"; refusal.Reason != want {
-		t.Errorf("%q, want %q", refusal.Reason, want)
 	}
 }
 

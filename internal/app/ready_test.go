@@ -2,7 +2,6 @@ package app_test
 
 import (
 	"context"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -10,8 +9,6 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/app"
 	"github.com/pacer-notify/pacer/internal/settings"
-	"github.com/pacer-notify/pacer/test/apitest"
-	"github.com/pacer-notify/pacer/test/redistest"
 )
 
 // startRoles starts a process that has these roles only.
@@ -26,7 +23,7 @@ func (d *fleet) startRoles(roles ...settings.Role) *app.App {
 // orchestrator must leave it its traffic.
 func TestReadyForWhatItsRolesPromise(t *testing.T) {
 	t.Parallel()
-	d := newDurable(t, 0)
+	d := newDurable(t)
 	worker := d.startRoles(settings.RoleWorker, settings.RoleOps)
 	api := d.startRoles(settings.RoleAPI, settings.RoleOps)
 	all := d.startRoles(settings.RoleAPI, settings.RoleWorker, settings.RoleOps)
@@ -34,11 +31,6 @@ func TestReadyForWhatItsRolesPromise(t *testing.T) {
 
 	d.redis.Kill()
 	wantReady(t, "without Redis", map[*app.App]string{worker: "Redis does not respond", api: "", all: ""})
-	if status, body := page(t, api, "/readyz"); status != http.StatusOK ||
-		!strings.HasPrefix(body, "ready\nRedis: does not respond; ") ||
-		!strings.HasSuffix(body, "\nPostgres: responds\n") {
-		t.Errorf("the page of an API without Redis: %d %s", status, body)
-	}
 	d.apps = []*app.App{api}
 	if status := d.callOnce(http.MethodPost, "/v1/notifications", []byte(`{"user_id":"ada","to":"`+d.receiver.server.URL+`"}`), nil); status != http.StatusAccepted {
 		t.Errorf("what says that it is ready returns %d", status)
@@ -61,20 +53,6 @@ func TestReadyForWhatItsRolesPromise(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantReady(t, "stopped", map[*app.App]string{api: "draining"})
-}
-
-// Where Redis keeps the store, nothing works without it.
-func TestReadyWithoutPostgresNeedsRedis(t *testing.T) {
-	t.Parallel()
-	redis := redistest.Start(t)
-	d := &fleet{t: t, redisURL: redis.URL(), policy: t.TempDir() + "/policy.yaml"}
-	d.writePolicy(crowdPolicy)
-	api, worker := d.startRoles(settings.RoleAPI), d.startRoles(settings.RoleWorker)
-	wantReady(t, "all respond", map[*app.App]string{worker: "", api: ""})
-	redis.Kill()
-	wantReady(t, "without Redis", map[*app.App]string{worker: "Redis does not respond", api: "Redis does not respond"})
-	redis.Restart()
-	awaitReady(t, api)
 }
 
 // wantReady fails the test unless each process is ready, or says in its reason why not.
@@ -105,19 +83,4 @@ func awaitReady(t *testing.T, process *app.App) {
 			t.Fatalf("not ready: %+v", got)
 		}
 	}
-}
-
-// page gets one of a process's ops pages.
-func page(t *testing.T, process *app.App, path string) (status int, body string) {
-	t.Helper()
-	response, err := apitest.Once.Get("http://" + process.OpsAddr() + path) //nolint:noctx // bounded by the page
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	text := new(strings.Builder)
-	if _, err := io.Copy(text, response.Body); err != nil {
-		t.Fatal(err)
-	}
-	return response.StatusCode, text.String()
 }

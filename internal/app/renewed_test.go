@@ -2,24 +2,16 @@ package app_test
 
 import (
 	"bytes"
-	"encoding/json"
-	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/pacer-notify/pacer/internal/app"
 	"github.com/pacer-notify/pacer/internal/settings"
 	"github.com/pacer-notify/pacer/test/apitest"
-	"github.com/pacer-notify/pacer/test/postgrestest"
-	"github.com/pacer-notify/pacer/test/redistest"
 )
-
-// unlimited lets everything go at once, and providers take a minute.
-const unlimited = "version: 1\ncategories: {default: {limits: [], timeout: 1m}, crowd: {limits: [], timeout: 1m}}\n"
 
 // read are the settings of a process with an environment and a settings file, on free ports.
 func (d *fleet) read(environ []string, file ...string) *settings.Resolved {
@@ -88,34 +80,6 @@ func (m *mounted) swap(files map[string]string) {
 	}
 }
 
-// awaitPage waits until an ops page of a process shows a text.
-func (d *fleet) awaitPage(process *app.App, page, text string) {
-	d.t.Helper()
-	deadline := time.Now().Add(patience)
-	ticker := time.NewTicker(50 * time.Millisecond)
-	defer ticker.Stop()
-	for shown := d.opsPage(process, page); !strings.Contains(shown, text); shown = d.opsPage(process, page) {
-		if time.Now().After(deadline) {
-			d.t.Fatalf("%s never showed %q: %s", page, text, shown)
-		}
-		<-ticker.C
-	}
-}
-
-// awaitLog waits until a process has logged a text so many times.
-func (d *fleet) awaitLog(text string, times int) {
-	d.t.Helper()
-	deadline := time.Now().Add(patience)
-	ticker := time.NewTicker(20 * time.Millisecond)
-	defer ticker.Stop()
-	for strings.Count(d.logs(), text) < times {
-		if time.Now().After(deadline) {
-			d.t.Fatalf("nobody logged %q %d times", text, times)
-		}
-		<-ticker.C
-	}
-}
-
 // status is what a process responds with to a request under a token.
 func status(t *testing.T, method, url, token string) int {
 	t.Helper()
@@ -136,9 +100,10 @@ func status(t *testing.T, method, url, token string) int {
 func TestTokensAreRotated(t *testing.T) {
 	t.Parallel()
 	d := newDeployment(t, onRedis, crowdPolicy, 0)
-	secrets := mount(t, map[string]string{"api": "canary-one", "ops": "canary-ops1"})
+	secrets := mount(t, map[string]string{"api": "canary-one", "ops": "canary-ops1", "redis": d.redisURL})
 	process := d.startWith(d.read([]string{
 		"PACER_API_TOKENS=" + secrets.at("api"), "PACER_OPS_TOKEN=" + secrets.at("ops"),
+		"REDIS_URL=" + secrets.at("redis"),
 	}))
 	api := func(token string) int { return status(t, http.MethodGet, "http://"+process.Addr()+"/v1/stats", token) }
 	ops := func(token string) int {
@@ -148,13 +113,13 @@ func TestTokensAreRotated(t *testing.T) {
 		ops("canary-ops1") == http.StatusUnauthorized || ops("canary-ops2") != http.StatusUnauthorized {
 		t.Fatal("the first tokens do not work, or others do")
 	}
-	secrets.swap(map[string]string{"api": "canary-one\ncanary-two\n", "ops": "canary-ops2"})
+	secrets.swap(map[string]string{"api": "canary-one\ncanary-two\n", "ops": "canary-ops2", "redis": d.redisURL})
 	d.awaitLog("the new value is in force", 2)
 	if api("canary-one") != http.StatusOK || api("canary-two") != http.StatusOK ||
 		ops("canary-ops1") != http.StatusUnauthorized || ops("canary-ops2") == http.StatusUnauthorized {
 		t.Error("want both tokens of the API, and the new one of the ops pages")
 	}
-	secrets.swap(map[string]string{"api": "canary-two", "ops": ""})
+	secrets.swap(map[string]string{"api": "canary-two", "ops": "", "redis": "redis://pacer:canary-new@127.0.0.1:1"})
 	d.awaitLog("the new value is in force", 3)
 	d.awaitLog("keeping the value in force", 1)
 	if api("canary-one") != http.StatusUnauthorized || api("canary-two") != http.StatusOK ||
@@ -162,102 +127,53 @@ func TestTokensAreRotated(t *testing.T) {
 		t.Error("want the new token of the API alone, and the one that the ops pages had")
 	}
 	d.awaitPage(process, "/metrics", `pacer_secret_refused{secret="ops-token"} 1`)
+	d.awaitPage(process, "/metrics", `pacer_secret_refused{secret="redis-url"} 1`) // it names another Redis
 	if shown := d.logs() + d.opsPage(process, "/metrics") + d.dump(); strings.Contains(shown, "canary") {
 		t.Error("a token shows")
 	}
 }
 
-// deliver has some notifications delivered to the receiver, each by one attempt.
-func (d *fleet) deliver(r *receiver, user string, n int) {
-	d.t.Helper()
-	before := d.stats().Totals
-	items := r.crowd(user, "crowd", n)
-	for i := range items {
-		items[i]["id"] = fmt.Sprintf("%s-%d", user, i)
-	}
-	body, err := json.Marshal(items)
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	// A producer repeats what the API could not accept: an operator cuts connections here.
-	ticker := time.NewTicker(50 * time.Millisecond)
-	defer ticker.Stop()
-	for d.call(http.MethodPost, "/v1/notifications/bulk", body, nil, nil) != http.StatusOK {
-		<-ticker.C
-	}
-	d.awaitStats("all delivered", func(s stats) bool {
-		return s.Totals.Delivered == before.Delivered+int64(n) && s.Totals.Failed == before.Failed
-	})
-}
-
-// The password of Redis is rotated: first it accepts both, then only the new one, and all old connections end.
-func TestThePasswordOfRedisIsRotated(t *testing.T) {
+// Two senders of one kind, each with its own server and token. The token of one is refused: what is for that sender
+// waits, and the other sender is unharmed. With the right token in its file, what waits goes out at once, not only when
+// it would have been tried again.
+func TestTwoSendersOfOneKind(t *testing.T) {
 	t.Parallel()
-	redis := redistest.Start(t)
-	_, admin := asUser(t, redis, "on", ">canary-old", "~*", "&*", "+@all")
-	d, r := newDeploymentOn(t, onRedis, redis.URL()), newReceiver(t)
-	d.writePolicy(unlimited)
-	with := func(password string) map[string]string {
-		return map[string]string{"url": strings.Replace(redis.URL(), "redis://", "redis://pacer:"+password+"@", 1)}
+	const n = 20
+	server := func(token string) *httptest.Server {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Authorization") != "Bearer "+token {
+				w.WriteHeader(http.StatusUnauthorized)
+			}
+		}))
+		t.Cleanup(s.Close)
+		return s
 	}
-	secrets := mount(t, with("canary-old"))
-	process := d.startWith(d.read([]string{"REDIS_URL=" + secrets.at("url")}))
-	d.deliver(r, "ada", 50)
-
-	secrets.swap(with("canary-new")) // before Redis knows it
-	d.awaitPage(process, "/metrics", `pacer_secret_refused{secret="redis-url"} 1`)
-	d.deliver(r, "ben", 50)
-	if err := admin.Do(t.Context(), "ACL", "SETUSER", "pacer", ">canary-new").Err(); err != nil {
-		t.Fatal(err)
-	}
-	d.awaitLog("the new value is in force", 1)
-	for _, command := range [][]any{{"ACL", "SETUSER", "pacer", "<canary-old"}, {"CLIENT", "KILL", "USER", "pacer"}} {
-		if err := admin.Do(t.Context(), command...).Err(); err != nil {
-			t.Fatal(err)
+	shop, news := server("tk_right"), server("tk_news")
+	d := newDeployment(t, onPostgres, "version: 1\ncategories: {default: {limits: []}}\n", 0)
+	secrets := mount(t, map[string]string{"shop": "tk_wrong"})
+	s := d.read(nil, "channels:",
+		"  ntfy:shop: {server: '"+shop.URL+"', token: '"+secrets.at("shop")+"'}",
+		"  ntfy:news: {server: '"+news.URL+"', token: tk_news}")
+	s.DatabaseURL, s.Setup = d.databaseURL, d.settings().Setup
+	process := d.startWith(s)
+	d.ask(http.MethodPut, "/v1/users/ada/preferences", `{"opt_out":{"channels":["ntfy:news"]}}`)
+	unwanted := d.bulk([]item{{"user_id": "ada", "channel": "ntfy:news", "to": "alerts", "title": "x"}})[0]
+	var items []item
+	for range n {
+		for _, channel := range []string{"ntfy:shop", "ntfy:news"} {
+			items = append(items, item{"user_id": "ben", "channel": channel, "to": "alerts", "title": "x"})
 		}
 	}
-	d.deliver(r, "cleo", 50)
-	if got := len(r.got()); got != 150 {
-		t.Errorf("%d arrived, want 150", got)
-	}
-	secrets.swap(map[string]string{"url": "redis://pacer:canary-new@127.0.0.1:1"})
-	d.awaitLog("names another Redis", 1)
-	if shown := d.logs() + d.opsPage(process, "/metrics") + d.dump(); strings.Contains(shown, "canary") {
-		t.Error("a password shows")
-	}
-}
-
-// The password of Postgres is rotated, which accepts one at a time, and all old connections end.
-func TestThePasswordOfPostgresIsRotated(t *testing.T) {
-	t.Parallel()
-	server := postgrestest.Start(t)
-	server.Exec("CREATE ROLE app LOGIN SUPERUSER PASSWORD 'canary-old'")
-	server.Migrate()
-	rules := "local all all trust\nhost all app 127.0.0.1/32 scram-sha-256\nhost all all 127.0.0.1/32 trust\n"
-	if err := os.WriteFile(filepath.Join(server.Data(), "pg_hba.conf"), []byte(rules), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	server.Exec("SELECT pg_reload_conf()")
-	d, r := newDeploymentOn(t, onRedis, redistest.URL(t)), newReceiver(t)
-	d.writePolicy(unlimited)
-	with := func(password string) map[string]string {
-		user, _, _ := strings.Cut(strings.TrimPrefix(server.URL(), "postgres://"), "@")
-		return map[string]string{"url": strings.Replace(server.URL(), user+"@", "app:"+password+"@", 1)}
-	}
-	secrets := mount(t, with("canary-old"))
-	s := d.read([]string{"DATABASE_URL=" + secrets.at("url")})
-	s.Setup = settings.SetupDurable
-	process := d.startWith(s)
-	d.deliver(r, "ada", 50)
-
-	secrets.swap(with("canary-new")) // before Postgres knows it
-	d.awaitPage(process, "/metrics", `pacer_secret_refused{secret="database-url"} 1`)
-	d.deliver(r, "ben", 50)
-	server.Exec("ALTER ROLE app PASSWORD 'canary-new'")
-	d.awaitLog("the new value is in force", 1)
-	server.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'app'")
-	d.deliver(r, "cleo", 50)
-	if shown := d.logs() + d.opsPage(process, "/metrics") + d.dump(); strings.Contains(shown, "canary") {
-		t.Error("a password shows")
+	d.bulk(items)
+	d.awaitStats("the news are delivered, and the shop waits", func(s stats) bool {
+		return s.Totals.Delivered == n && s.Retrying == n && s.Queued+s.Sending == 0
+	})
+	d.awaitView(unwanted, "cancelled", "opted_out")
+	d.awaitPage(process, "/metrics", `pacer_deliveries_total{channel="ntfy:news",outcome="delivered"} 20`)
+	d.awaitPage(process, "/channels", `"ntfy:shop"`)
+	secrets.swap(map[string]string{"shop": "tk_right"})
+	d.awaitStats("the shop is delivered", func(s stats) bool { return s.Totals.Delivered == 2*n })
+	if strings.Contains(d.logs()+d.opsPage(process, "/metrics")+d.dump(), "tk_") {
+		t.Error("a token shows")
 	}
 }

@@ -28,17 +28,6 @@ retry: {max_attempts: 50, min_backoff: 3s, max_backoff: 3s}
 // backedUp is a deployment that is restored from a backup.
 type backedUp struct{ *durable }
 
-// stop stops all processes.
-func (d *backedUp) stop() {
-	d.t.Helper()
-	for _, process := range d.apps {
-		if err := process.Stop(d.t.Context()); err != nil {
-			d.t.Fatal(err)
-		}
-	}
-	d.apps = nil
-}
-
 // count asks the database for a number.
 func (d *backedUp) count(sql string) (n int) {
 	d.t.Helper()
@@ -141,7 +130,7 @@ func TestRestoringPostgresAsThePageSays(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := &backedUp{newDurable(t, 0)}
+			d := &backedUp{newDurable(t)}
 			d.writePolicy(restoredPolicy)
 			var accepts atomic.Bool
 			d.receiver.respond = func(_ arrival, w http.ResponseWriter) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -14,50 +13,6 @@ import (
 	"github.com/pacer-notify/pacer/test/apitest"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
-
-// Redis stands still for as long as it likes: what Postgres has committed is accepted at once, one by one, many at
-// once and repeated, and goes out when Redis moves again. The driver itself would wait for an hour.
-func TestRedisStandsStillAndAcceptsGoOn(t *testing.T) {
-	t.Parallel()
-	d := newDurable(t, 0)
-	s := d.settings()
-	s.Redis.Options.ReadTimeout, s.Redis.Options.WriteTimeout = time.Hour, time.Hour
-	d.startWith(s)
-	d.verify(d.bulk(d.receiver.crowd("first", "default", 1))) // the partitions are built by now
-	d.redis.Freeze()
-	thawed := false
-	defer func() {
-		if !thawed {
-			d.redis.Thaw()
-		}
-	}()
-	ids := d.bulkBy(apitest.Once, d.receiver.crowd("many", "default", 8))
-	for i := range 12 {
-		body := fmt.Appendf(nil, `{"id":"single-%d","user_id":"user%d","to":%q}`, i, i, d.receiver.server.URL)
-		for range 2 {
-			if status := d.callOnce(http.MethodPost, "/v1/notifications", body, nil); status != http.StatusAccepted &&
-				status != http.StatusOK {
-				t.Fatalf("while Redis stands still: status %d", status)
-			}
-		}
-		ids = append(ids, fmt.Sprint("single-", i))
-	}
-	var shown struct{ Partial bool }
-	if status := d.callOnce(http.MethodGet, "/v1/notifications/single-0", nil, &shown); status != http.StatusOK ||
-		!shown.Partial {
-		t.Errorf("while Redis stands still, a notification is read with %d, partial %t", status, shown.Partial)
-	}
-	page := d.opsPage(d.apps[0], "/metrics")
-	if !strings.Contains(page, "\npacer_in_flight ") || strings.Contains(page, "\npacer_workers ") {
-		t.Errorf("while Redis stands still, the metrics are %s: want this process's gauges, not the deployment's", page)
-	}
-	if got := len(d.receiver.got()); got != 1 {
-		t.Errorf("%d went out while Redis stood still", got-1)
-	}
-	d.redis.Thaw()
-	thawed = true
-	d.verify(append(ids, d.receiver.got()[0].ID))
-}
 
 // Redis stands still while a process is told to stop. The process ends, although the driver itself would wait for an
 // hour: else it would be killed, with its listeners open.
@@ -104,7 +59,7 @@ func TestTheStoreOnRedisStandsStillAndSaysSo(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t)
 	d, r := newDeploymentOn(t, onRedis, redis.URL()), newReceiver(t)
-	d.writePolicy(fullPolicy)
+	d.writePolicy(crowdPolicy)
 	s := d.settings()
 	s.Redis.Options.ReadTimeout, s.Redis.Options.WriteTimeout = time.Hour, time.Hour
 	d.startWith(s)

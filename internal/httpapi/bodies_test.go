@@ -3,6 +3,7 @@ package httpapi_test
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 )
@@ -56,6 +57,54 @@ func TestABodyMayBeAsLongAsIsSaid(t *testing.T) {
 			if response.Code != http.StatusRequestEntityTooLarge ||
 				!strings.Contains(response.Body.String(), says) {
 				t.Errorf("%d bytes: status %d: %s, want %s", c.most+1, response.Code, response.Body, says)
+			}
+		})
+	}
+}
+
+// A body that is malformed, or too long, is refused whole, with a problem.
+func TestMalformedBodiesAreRefusedWhole(t *testing.T) {
+	t.Parallel()
+	const one = `{"user_id":"ada","channel":"log"}`
+	typed := func(media string) http.Header { return http.Header{"Content-Type": {media}} }
+	json, lines := typed("application/json"), typed("application/x-ndjson")
+	for name, c := range map[string]struct {
+		path, body string
+		header     http.Header
+		status     int
+	}{
+		"Empty":        {header: json, status: 400},
+		"NoJSON":       {body: "{", header: json, status: 400},
+		"NoObject":     {body: `["ada"]`, header: json, status: 400},
+		"Trailing":     {body: one + "{}", header: json, status: 400},
+		"NoUTF8":       {body: "{\"user_id\":\"a\xff\",\"channel\":\"log\"}", header: json, status: 400},
+		"Media":        {body: one, header: typed("text/plain"), status: 415},
+		"BulkEmpty":    {path: "/bulk", header: lines, status: 400},
+		"BulkNoArray":  {path: "/bulk", body: `{"user_id":"ada"}`, header: json, status: 400},
+		"BulkBroken":   {path: "/bulk", body: "[" + one + ",", header: json, status: 400},
+		"BulkTooMany":  {path: "/bulk", body: strings.Repeat(one+"\n", 10_001), header: lines, status: 413},
+		"BulkMedia":    {path: "/bulk", body: "[]", header: typed("application/xml"), status: 415},
+		"BulkResults":  {path: "/bulk?results=some", body: "[" + one + "]", header: json, status: 422},
+		"WrongMethod":  {path: "/n1", header: json, status: 405},
+		"NowhereAtAll": {path: "s", header: json, status: 404},
+		"Encoded": {
+			body: one, status: 415,
+			header: http.Header{"Content-Type": {"application/json"}, "Content-Encoding": {"gzip"}},
+		},
+		"TwoKeys": {
+			body:   `{"user_id":"ada","channel":"log","idempotency_key":"a"}`,
+			header: http.Header{"Content-Type": {"application/json"}, "Idempotency-Key": {"b"}}, status: 422,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/notifications"+c.path,
+				strings.NewReader(c.body))
+			request.Header = c.header
+			response := httptest.NewRecorder()
+			newAPI(t, &store{}).ServeHTTP(response, request)
+			if response.Code != c.status || response.Header().Get("Content-Type") != "application/problem+json" {
+				t.Errorf("status %d, %s, want the problem %d", response.Code, response.Body, c.status)
 			}
 		})
 	}

@@ -3,7 +3,6 @@
 package e2e_test
 
 import (
-	"fmt"
 	"maps"
 	"net"
 	"net/http/httptest"
@@ -13,9 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/throttle"
-	"github.com/pacer-notify/pacer/internal/throttle/throttletest"
 )
 
 // A burst of one user without limits uses the room of all processes, though one wake-up stands for all of it.
@@ -58,31 +55,6 @@ func (r *receiver) onManyHosts(t *testing.T) (urls []string) {
 		urls = append(urls, "http://127.0.0."+strconv.Itoa(1+i)+":"+port)
 	}
 	return urls
-}
-
-// Whatever asynq's queue of a partition loses, those who wait there go on.
-func TestTasksOfAPartitionAreDeleted(t *testing.T) {
-	const waiting = 2000
-	d, r := deploy(t, crowdPolicy, 2), newReceiver(t)
-	begin := time.Now()
-	ids := d.accept(d.workers[0], crowd("ada", "default", r.server.URL, waiting))
-	<-time.After(3 * time.Second)
-	queue := fmt.Sprintf("asynq:{push-%d}:", dispatch.PartitionOf("ada", 16))
-	client := d.redis.Client(t)
-	for _, key := range client.Keys(t.Context(), queue+"*").Val() {
-		if err := client.Del(t.Context(), key).Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	d.drain(d.workers[0], 4*time.Minute)
-	took, best := time.Since(begin), throttletest.Drain(waiting, crowdRules...)
-	got := r.deliveries()
-	lost, duplicates := compare(ids, got)
-	t.Logf("%d waiting, all tasks of their partition deleted: drained in %s (optimum %s), %d lost, %d doubled, %d violations",
-		waiting, took, best, lost, duplicates, violations(got, crowdRules...))
-	if lost+duplicates+violations(got, crowdRules...) > 0 || took > best+10*time.Second {
-		t.Error("outside the bounds: nothing lost, doubled or violated, optimum + 10 s")
-	}
 }
 
 // What a dead worker held comes again as soon as it was not heard of for some seconds.

@@ -4,17 +4,13 @@ package e2e_test
 
 import (
 	"fmt"
-	"math/rand/v2"
-	"net/http"
 	"slices"
 	"strconv"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/throttle"
 	"github.com/pacer-notify/pacer/internal/throttle/throttletest"
-	"github.com/pacer-notify/pacer/test/apitest"
 	"github.com/pacer-notify/pacer/test/chatroom"
 )
 
@@ -114,57 +110,6 @@ func tenCategories() string {
 	return text
 }
 
-func TestGapOf150ms(t *testing.T) {
-	d, r := deploy(t, crowdPolicy, 2), newReceiver(t)
-	begin := time.Now()
-	d.accept(d.workers[0], crowd("ada", "slow", r.server.URL, 30))
-	d.drain(d.workers[0], time.Minute)
-	took, ideal := time.Since(begin), 29*150*time.Millisecond
-	broken := violations(r.deliveries(), throttle.Rule{Max: 1, Per: 150 * time.Millisecond})
-	t.Logf("30 waiting, 150 ms apart: drained in %s (ideal %s), %d violations", took, ideal, broken)
-	if broken > 0 || took > ideal+ideal/10+500*time.Millisecond {
-		t.Error("outside the bounds: no violation, 1.1 × ideal + 0.5 s")
-	}
-}
-
-func TestCancelledOnesMoveTheOthersUp(t *testing.T) {
-	d, r := deploy(t, "version: 1\ncategories: {default: {min_gap: 200ms}}\n", 2), newReceiver(t)
-	ids := d.accept(d.workers[0], crowd("ada", "", r.server.URL, 60))
-	begin := time.Now()
-	cancelled := map[string]bool{}
-	for _, i := range rand.Perm(60) {
-		if len(cancelled) == 40 {
-			break
-		}
-		request, err := http.NewRequest(http.MethodDelete, "http://"+d.workers[0].api+"/v1/notifications/"+ids[i],
-			http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
-		response, err := apitest.Client.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		response.Body.Close()
-		if response.StatusCode == http.StatusOK {
-			cancelled[ids[i]] = true
-		}
-	}
-	s := d.drain(d.workers[0], time.Minute)
-	took, best := time.Since(begin), throttletest.Drain(20, throttle.Rule{Max: 1, Per: 200 * time.Millisecond})
-	wrong := 0
-	for _, g := range r.deliveries() {
-		if cancelled[g.ID] {
-			wrong++
-		}
-	}
-	t.Logf("60 waiting, %d cancelled: %d delivered in %s (optimum %s), %d of them cancelled", len(cancelled),
-		s.Totals.Delivered, took, best, wrong)
-	if wrong > 0 || s.Totals.Delivered != 20 || took > best+best/4+2*time.Second {
-		t.Error("outside the bounds: 1.25 × optimum + 2 s, none of the cancelled delivered")
-	}
-}
-
 func TestQuietUsersBesideACrowd(t *testing.T) {
 	d, r := deploy(t, crowdPolicy+"user_cap: {limits: [{max: 5, per: 10s}]}\n", 2), newReceiver(t)
 	d.accept(d.workers[0], crowd("noisy", "default", r.server.URL, 300))
@@ -242,29 +187,6 @@ func TestWorkersKilledThreeTimes(t *testing.T) {
 		lost, duplicates, inFlight, broken, s.Totals.Attempts)
 	if lost+broken > 0 || duplicates > 3*256 {
 		t.Error("outside the bounds: nothing lost or violated, doubled at most what was in flight")
-	}
-}
-
-func TestStoppedUnderLoad(t *testing.T) {
-	d, r := deploy(t, crowdPolicy, 2), newReceiver(t)
-	r.delay = 100 * time.Millisecond
-	var items []item
-	for i := range 3000 {
-		items = append(items, item{UserID: "user-" + strconv.Itoa(i%100), To: r.server.URL})
-	}
-	ids := d.accept(d.workers[1], items)
-	<-time.After(300 * time.Millisecond)
-	begin := time.Now()
-	if err := d.workers[0].process.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	err := <-d.workers[0].exited
-	took := time.Since(begin)
-	d.drain(d.workers[1], 3*time.Minute)
-	lost, duplicates := compare(ids, r.deliveries())
-	t.Logf("SIGTERM under load: exit after %s (%v), %d lost, %d doubled", took, err, lost, duplicates)
-	if err != nil || took > 22*time.Second || lost+duplicates > 0 {
-		t.Error("outside the bounds: exit 0 within 20 s (+ 2 s), nothing lost or doubled")
 	}
 }
 

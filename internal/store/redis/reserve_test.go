@@ -6,6 +6,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/intake"
+	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/store/redis"
 	"github.com/pacer-notify/pacer/internal/store/storetest"
 	"github.com/pacer-notify/pacer/test/redistest"
@@ -101,5 +102,31 @@ func TestAKeyKeepsWhenItsNotificationWasAccepted(t *testing.T) {
 	}
 	if n, err := client.Exists(t.Context(), over).Result(); err != nil || n > 0 {
 		t.Errorf("the key that was over is back (%v)", err)
+	}
+}
+
+// A process that dies between claiming an id and keeping its notification leaves the id to its user.
+func TestAnIDThatWasOnlyClaimed(t *testing.T) {
+	t.Parallel()
+	client, store := storeWithOne(t)
+	keys, err := client.Keys(t.Context(), "pacer:{push-*}:n:n1").Result()
+	if err != nil || len(keys) != 1 {
+		t.Fatalf("%v, %v", keys, err)
+	}
+	if err := client.Del(t.Context(), keys...).Err(); err != nil { // as a crash leaves it
+		t.Fatal(err)
+	}
+	accept := func(user string) (known bool) {
+		t.Helper()
+		results, err := store.Accept(t.Context(), []*notification.Notification{{
+			ID: "n1", UserID: user, Category: "free", Channel: notification.ChannelLog, Priority: notification.PriorityNormal,
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return results[0].Known
+	}
+	if accept("ada") || !accept("somebody else") {
+		t.Error("an id that was only claimed is not its user's alone")
 	}
 }
