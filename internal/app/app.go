@@ -41,6 +41,9 @@ import (
 // sweepInterval is how often every partition is looked over for what has to be repaired.
 const sweepInterval = time.Second
 
+// lookPatience bounds how long the workers wait for the relay's first look.
+const lookPatience = 5 * time.Second
+
 // App is one process of a deployment.
 type App struct {
 	cfg   *settings.Resolved
@@ -166,8 +169,10 @@ func (a *App) closeAll() error {
 	return errors.Join(faults...)
 }
 
-// Start begins to work. What it starts goes on until Stop, whatever becomes of the context.
+// Start begins to work. What it starts goes on until Stop, whatever becomes of the context; the workers do not start
+// when the context ends before their turn.
 func (a *App) Start(ctx context.Context) error {
+	stopping := ctx.Done()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	a.background = cancel
 	beat.Spread()
@@ -180,7 +185,7 @@ func (a *App) Start(ctx context.Context) error {
 			a.running.Go(func() { l.serve(a.log) })
 		}
 	}
-	if a.workers != nil {
+	if a.workers != nil && a.awaitLook(stopping) {
 		if err := a.workers.Start(); err != nil { //nolint:contextcheck // it works until Stop, whatever becomes of the context
 			return errors.Join(err, a.Stop(ctx))
 		}
@@ -188,6 +193,24 @@ func (a *App) Start(ctx context.Context) error {
 	}
 	a.logStart(ctx)
 	return nil
+}
+
+// awaitLook waits until the relay has compared Redis with Postgres, which may be a restored database: before, a worker
+// would take what only Redis still knows. It waits lookPatience at most, since a store may be away, and returns false
+// when the process is to stop first.
+func (a *App) awaitLook(stopping <-chan struct{}) bool {
+	if a.deployment.Relay == nil {
+		return true
+	}
+	patience := time.NewTimer(lookPatience)
+	defer patience.Stop()
+	select {
+	case <-a.deployment.Relay.Looked():
+	case <-patience.C:
+	case <-stopping:
+		return false
+	}
+	return true
 }
 
 // services are those of the process's roles.

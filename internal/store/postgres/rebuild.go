@@ -45,7 +45,12 @@ func (r *Relay) RebuildLost(ctx context.Context) (Rebuilt, error) {
 }
 
 // rebuildLost is RebuildLost. It also returns the partitions that have their state by now.
-func (r *Relay) rebuildLost(ctx context.Context) (_ Rebuilt, well []int, _ error) {
+func (r *Relay) rebuildLost(ctx context.Context) (_ Rebuilt, well []int, err error) {
+	defer func() {
+		if err == nil {
+			r.hasLooked()
+		}
+	}()
 	identity, err := r.store.agendas.Identity(ctx)
 	if err != nil {
 		return Rebuilt{}, nil, err

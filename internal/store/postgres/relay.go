@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
@@ -43,6 +44,9 @@ type Relay struct {
 	purgedAt  time.Time
 	purged    purged
 	noted     map[int]agenda.PartitionCounts // the counts that were noted last, by partition
+
+	looked     chan struct{}
+	lookedOnce sync.Once
 }
 
 // NewRelay makes a Relay.
@@ -53,8 +57,16 @@ func NewRelay(store *Store, cfg RelayConfig) *Relay {
 	if cfg.Rebuilding == nil {
 		cfg.Rebuilding = func(context.Context) {}
 	}
-	return &Relay{cfg: cfg, store: store, log: store.cfg.Log, noted: map[int]agenda.PartitionCounts{}}
+	return &Relay{
+		cfg: cfg, store: store, log: store.cfg.Log, noted: map[int]agenda.PartitionCounts{},
+		looked: make(chan struct{}),
+	}
 }
+
+// Looked is closed once a round has compared every partition with the database, and has rebuilt those that were lost.
+func (r *Relay) Looked() <-chan struct{} { return r.looked }
+
+func (r *Relay) hasLooked() { r.lookedOnce.Do(func() { close(r.looked) }) }
 
 // Run makes a round at each interval until ctx ends.
 func (r *Relay) Run(ctx context.Context) {
@@ -85,6 +97,7 @@ func (r *Relay) Run(ctx context.Context) {
 // once instead of at each step.
 func (r *Relay) Round(ctx context.Context) error {
 	if r.calm(ctx) {
+		r.hasLooked()
 		return r.purge(ctx)
 	}
 	_, well, err := r.rebuildLost(ctx)
