@@ -58,7 +58,7 @@ const nobodyListed = "no process is listed yet, so it is unknown which policy th
 // describePolicy writes which policy a process has in force, as a comment of YAML.
 func describePolicy(to *strings.Builder, process string, p *ops.Policy) {
 	if p == nil {
-		fmt.Fprintf(to, "# %sdoes not report its policy: it runs an older version\n", process)
+		fmt.Fprintf(to, "# %sdoes not report its policy\n", process)
 		return
 	}
 	fmt.Fprintf(to, "# %sversion %s, from %s, loaded %s\n", process, p.Version, p.File, clock(p.LoadedAt))

@@ -258,7 +258,7 @@ func (*policyApplyCommand) missing(to streams, in *ops.PolicyInForce, version st
 	for _, p := range in.Processes {
 		switch {
 		case p.Policy == nil:
-			_, _ = fmt.Fprintf(to.err, "%s does not report its policy: it runs an older version\n", p.ID) // nowhere else to tell
+			_, _ = fmt.Fprintf(to.err, "%s does not report its policy\n", p.ID) // nowhere else to tell
 		case p.Policy.Refused != "":
 			fault, _, _ := strings.Cut(p.Policy.Refused, "\n")
 			_, _ = fmt.Fprintf(to.err, "%s has version %s and refuses its file: %s\n", p.ID, p.Policy.Version, fault) // likewise

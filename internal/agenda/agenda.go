@@ -239,8 +239,8 @@ if not EPOCH then return redis.error_reply('NOEPOCH the partition has lost its s
 
 // requireEpochHere stands instead before those that grant, or look after what waits. They also check that the partition
 // was built on the server where they run. A promoted replica may lack the latest admissions, and would grant their
-// slots again. So the partition forgets its epoch there, and grants nothing until it is rebuilt. A partition that an
-// earlier version has built is taken as it is found.
+// slots again. So the partition forgets its epoch there, and grants nothing until it is rebuilt. One from
+// which Redis has evicted where it was built is taken as it is found.
 const requireEpochHere = script.Here + `local GUARDED = true
 local EPOCH
 do

@@ -105,8 +105,8 @@ func TestAPartitionHoldsOnAServerThatItWasNotBuiltOn(t *testing.T) {
 	}
 }
 
-// A partition that an earlier version built counts as built here, from the first request on.
-func TestAPartitionOfAnEarlierVersionIsTakenAsItIsFound(t *testing.T) {
+// A partition from which Redis has evicted where it was built counts as built here, from the first request on.
+func TestAPartitionWithoutItsServerIsTakenAsItIsFound(t *testing.T) {
 	t.Parallel()
 	client := redistest.Client(t)
 	store := builtOn(t, client)

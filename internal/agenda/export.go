@@ -66,10 +66,6 @@ func (a *Agendas) Elsewhere(ctx context.Context) (bool, error) {
 	return a.anyHas(ctx, "epoch", "rebuild", "moved")
 }
 
-// HoldsOldLayout reports whether an earlier version left waiting notifications that this version does not read. Its
-// partitions had a key m, and the queue had a task for each notification.
-func (a *Agendas) HoldsOldLayout(ctx context.Context) (bool, error) { return a.anyHas(ctx, "m") }
-
 // anyHas reports whether any partition has one of its own keys with these names.
 func (a *Agendas) anyHas(ctx context.Context, names ...string) (bool, error) {
 	pipe := a.client.Pipeline()

@@ -29,8 +29,8 @@ func lost(err error) error {
 	return moved(err)
 }
 
-// layout names how a partition keeps its state. It is part of the identity, so a partition that an older version of
-// pacer has built counts as lost, and is rebuilt.
+// layout names how a partition keeps its state. It is part of the identity, so a version that keeps it in another way
+// rebuilds each partition once.
 const layout = "agendas"
 
 // Identity names the server that the partitions are on. Another server, or the same one after a restart, has another

@@ -123,15 +123,6 @@ func (r *Redis) ClearedSince(ctx context.Context, since time.Time) (map[string]t
 			users[user] = time.UnixMicro(int64(one.Score))
 		}
 	}
-	entries, err := r.Audit(ctx, auditKept) // earlier versions noted it in the log only
-	if err != nil {
-		return nil, err
-	}
-	for _, e := range entries {
-		if e.Action == Cleared && e.At.After(since) && e.At.After(users[e.Subject]) {
-			users[e.Subject] = e.At
-		}
-	}
 	return users, nil
 }
 

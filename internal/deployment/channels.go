@@ -34,9 +34,8 @@ type published struct {
 	Channels []string `json:"channels"`
 	// Public has, by channel, what its checker has to know of the settings.
 	Public map[string]string `json:"public,omitempty"`
-	// TargetsAllow are the networks that targets may be in although not public. It is nil when an earlier version
-	// published: then producers allow every target, and the workers check it at each delivery, as they always do.
-	TargetsAllow *[]netip.Prefix `json:"targets_allow,omitempty"`
+	// TargetsAllow are the networks that targets may be in although not public.
+	TargetsAllow []netip.Prefix `json:"targets_allow"`
 }
 
 // everyTarget are the networks of all addresses.
@@ -45,8 +44,7 @@ var everyTarget = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustP
 // publishChannels writes which channels there are, and which targets they may call.
 func publishChannels(ctx context.Context, client redis.UniversalClient, channels channel.Set, allow []netip.Prefix,
 ) error {
-	allow = append([]netip.Prefix{}, allow...) // none is told too
-	p := published{Channels: channels.Names(), Public: map[string]string{}, TargetsAllow: &allow}
+	p := published{Channels: channels.Names(), Public: map[string]string{}, TargetsAllow: allow}
 	for name, c := range channels {
 		if c.Public != "" {
 			p.Public[string(name)] = c.Public
@@ -68,6 +66,7 @@ func Channels(ctx context.Context, client redis.UniversalClient) (channel.Set, e
 	var p published
 	switch text, err := client.Get(ctx, channelsKey).Bytes(); {
 	case errors.Is(err, redis.Nil):
+		p.TargetsAllow = everyTarget // the workers check each target before they call it
 		for _, descriptor := range (settings.Channels{}).All() {
 			if descriptor.Configured {
 				p.Channels = append(p.Channels, string(descriptor.Name))
@@ -80,10 +79,7 @@ func Channels(ctx context.Context, client redis.UniversalClient) (channel.Set, e
 			return nil, fmt.Errorf("read the deployment's channels: %w", err)
 		}
 	}
-	if p.TargetsAllow == nil {
-		p.TargetsAllow = &everyTarget
-	}
-	dialer, err := egress.New(egress.Config{Allow: *p.TargetsAllow})
+	dialer, err := egress.New(egress.Config{Allow: p.TargetsAllow})
 	if err != nil {
 		return nil, err
 	}

@@ -30,10 +30,6 @@ func TestChannelsAsPublished(t *testing.T) {
 			published: `{"channels": ["webhook"], "targets_allow": ["10.0.0.0/8"]}`, want: []string{"webhook"}, allowed: true,
 		},
 		{
-			name:      "EarlierVersionWithoutTargets",
-			published: `{"channels": ["log", "webhook"]}`, want: []string{"log", "webhook"}, allowed: true,
-		},
-		{
 			name:      "LaterVersionWithAChannelThatThisOneDoesNotKnow",
 			published: `{"channels": ["pigeon", "webhook"], "targets_allow": []}`, want: []string{"webhook"},
 		},

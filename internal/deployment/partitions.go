@@ -8,8 +8,8 @@ import (
 )
 
 // agreeOnPartitions keeps one number of partitions per deployment, for a process that knows it from its settings. Where
-// Postgres has built that many, another number in Redis is wrong: a producer of an earlier version wrote it after Redis
-// had lost its data.
+// Postgres has built that many, another number in Redis is wrong: a producer that does not know of Postgres wrote it
+// after Redis had lost its data.
 func (d *Deployment) agreeOnPartitions(ctx context.Context) error {
 	own := d.cfg.Settings.Partitions
 	stored, err := Partitions(ctx, d.Redis.Client)

@@ -14,7 +14,6 @@ import (
 	"github.com/pacer-notify/pacer/internal/policy"
 	"github.com/pacer-notify/pacer/internal/push/channel"
 	"github.com/pacer-notify/pacer/internal/redismemory"
-	"github.com/pacer-notify/pacer/internal/refusal"
 	storepostgres "github.com/pacer-notify/pacer/internal/store/postgres"
 	storeredis "github.com/pacer-notify/pacer/internal/store/redis"
 )
@@ -46,9 +45,6 @@ func (d *Deployment) openStore(ctx context.Context, current func() *policy.Polic
 		return d.openPostgresStore(ctx)
 	}
 	d.Control = control.NewRedis(d.Redis.Client)
-	if err := d.refuseEarlierVersion(ctx); err != nil {
-		return err
-	}
 	return d.openRedisStore(ctx)
 }
 
@@ -59,21 +55,6 @@ func (d *Deployment) retention() time.Duration {
 		return time.Minute
 	}
 	return 0
-}
-
-// refuseEarlierVersion refuses a Redis in which an earlier version has notifications waiting: nobody would wake them.
-func (d *Deployment) refuseEarlierVersion(ctx context.Context) error {
-	if d.cfg.Settings.Setup.Embedded() {
-		return nil
-	}
-	earlier, err := d.Agendas.HoldsOldLayout(ctx)
-	if err != nil {
-		return err
-	}
-	if earlier {
-		return refusal.New("this Redis holds notifications from an earlier version of pacer, which this version can't read: start the earlier version again, send it nothing new, and wait until it has delivered them")
-	}
-	return nil
 }
 
 // openRedisStore sets up the store in Redis.

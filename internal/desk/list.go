@@ -98,7 +98,7 @@ const (
 // parameters are the parameters of a query for notifications, each with the function that reads it.
 var parameters = map[string]func(f *notification.Filter, value string, names Names, now time.Time) error{
 	"user":    setUser,
-	"user_id": setUser, // the name of earlier versions
+	"user_id": setUser,
 	"status":  setStatuses,
 	"category": func(f *notification.Filter, value string, names Names, _ time.Time) error {
 		f.Category = value

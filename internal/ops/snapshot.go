@@ -80,7 +80,7 @@ type Lateness struct {
 type Process struct {
 	stats.Process
 	Concurrency int `json:"concurrency"`
-	// Policy is the one in force there; nil for a process of a version that does not tell.
+	// Policy is the one in force there; nil for a process that does not tell.
 	Policy *Policy `json:"policy,omitempty"`
 	// Secrets are those that it reads from files.
 	Secrets []Secret `json:"secrets,omitempty"`

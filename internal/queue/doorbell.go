@@ -11,8 +11,8 @@ const (
 	// toldOn is the channel on which scripts tell that a list of pending tasks is no longer empty, see wakeup.lua. A
 	// user of Redis that may use asynq's channels may use it.
 	toldOn = "asynq:pacer:pending"
-	// mistrustFor is how long a watcher looks, after something was pending of which it had not been told: by a process
-	// of an earlier version, by asynq's tools, or by somebody who may not publish.
+	// mistrustFor is how long a watcher looks, after something was pending of which it had not been told: by asynq's
+	// tools, or by somebody who may not publish.
 	mistrustFor = time.Minute
 	// checkedEvery is how often the connection on which it is told is checked.
 	checkedEvery = 10 * time.Second

@@ -294,7 +294,7 @@ func TestPing(t *testing.T) {
 	}
 }
 
-// pushUntold puts a wake-up into a partition's queue as earlier versions do, and asynq's tools: nobody is told.
+// pushUntold puts a wake-up into a partition's queue as asynq's tools do: nobody is told.
 func pushUntold(t *testing.T, conn redis.UniversalClient, partition int, user string) {
 	t.Helper()
 	run(t, conn, partition, "TELL = false push_pending(ARGV)", user)

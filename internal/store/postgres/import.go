@@ -118,7 +118,7 @@ SELECT a.id, n.user_id, a.user_id FROM unnest($1::text[], $2::text[]) AS a(id, u
 JOIN pacer.notifications n ON n.id = a.id WHERE n.user_id <> a.user_id LIMIT 1`
 
 // checkRepeats refuses a batch when an id that was there already is another user's: then this is no repeat, and the
-// notification would be lost. Earlier versions accepted such ids.
+// notification would be lost.
 func (s *Store) checkRepeats(ctx context.Context, tx pgx.Tx, batch []*notification.Notification) error {
 	ids, users := make([]string, len(batch)), make([]string, len(batch))
 	for i, n := range batch {

@@ -62,15 +62,13 @@ func (s *Store) categoryUnder(name, userID string, age time.Duration, categories
 const importAdmissionsSQL = `
 INSERT INTO pacer.attempts
 	(notification_id, generation, attempt, user_id, category, admitted_at, outcome, reason, counted)
-SELECT coalesce(i.id, t.id, '~' || a.user_id || ':' || coalesce(nullif(a.id, ''), a.category || ':' || a.at)),
-	a.generation, a.generation, a.user_id, coalesce(i.category, t.category, a.category), a.at,
+SELECT coalesce(i.id, '~' || a.user_id || ':' || coalesce(nullif(a.id, ''), a.category || ':' || a.at)),
+	a.generation, a.generation, a.user_id, coalesce(i.category, a.category), a.at,
 	'imported', 'admitted before the store moved to Postgres', true
-FROM unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::int[], $6::bigint[])
-	AS a(user_id, category, id, accepted_at, generation, at)
+FROM unnest($1::text[], $2::text[], $3::text[], $4::int[], $5::bigint[])
+	AS a(user_id, category, id, generation, at)
 LEFT JOIN pacer.notifications i ON i.id = ANY (ARRAY[a.id]) AND i.user_id = ANY (ARRAY[a.user_id])
-LEFT JOIN pacer.notifications t ON i.id IS NULL AND t.user_id = ANY (ARRAY[a.user_id])
-	AND t.accepted_at = ANY (ARRAY[a.accepted_at])
-WHERE a.category <> '' OR i.id IS NOT NULL OR t.id IS NOT NULL
+WHERE a.category <> '' OR i.id IS NOT NULL
 ON CONFLICT DO NOTHING`
 
 func importAdmissions(ctx context.Context, tx pgx.Tx, b *transfer.Batch) error {
@@ -79,12 +77,12 @@ func importAdmissions(ctx context.Context, tx pgx.Tx, b *transfer.Batch) error {
 		return nil
 	}
 	users, categories, ids := make([]string, n), make([]string, n), make([]string, n)
-	accepted, generations, moments := make([]*time.Time, n), make([]int32, n), make([]int64, n)
+	generations, moments := make([]int32, n), make([]int64, n)
 	for i, a := range b.Admissions {
 		users[i], categories[i], ids[i], moments[i] = a.UserID, a.Category, a.ID, a.At
-		accepted[i], generations[i] = timestamp(a.AcceptedAt), int32(a.Generation)
+		generations[i] = int32(a.Generation)
 	}
-	_, err := tx.Exec(ctx, importAdmissionsSQL, users, categories, ids, accepted, generations, moments)
+	_, err := tx.Exec(ctx, importAdmissionsSQL, users, categories, ids, generations, moments)
 	return err
 }
 

@@ -101,34 +101,3 @@ func TestRebuildLeavesPausesAndArchives(t *testing.T) {
 		t.Errorf("keys differ (-want +got):\n%s", diff)
 	}
 }
-
-// State that an older version of the program has built is of no use to this one, which builds it anew.
-func TestStateOfAnotherLayoutIsRebuilt(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, redistest.Client(t))
-	w.accept(t, "ada", "free", 3)
-	for partition := range storetest.Partitions {
-		key := agenda.PartitionPrefix(partition) + "epoch"
-		epoch := w.redis.Get(t.Context(), key).Val()
-		number, _, _ := strings.Cut(epoch, " ")
-		_, server, found := strings.Cut(epoch, " server ")
-		if !found {
-			t.Fatalf("the epoch is %q", epoch)
-		}
-		if err := w.redis.Set(t.Context(), key, number+" server "+
-			server, 0).Err(); err != nil { // as it was before agendas
-			t.Fatal(err)
-		}
-	}
-	if err := w.redis.Del(t.Context(), w.prefix()+"a:ada", w.prefix()+"wakeups").Err(); err != nil { // it knows of none
-		t.Fatal(err)
-	}
-	w.round(t)
-	w.wantAwake(t, "ada")
-	if diff := cmp.Diff([]string{}, w.differences(t)); diff != "" {
-		t.Errorf("differences differ (-want +got):\n%s", diff)
-	}
-	if got := w.deliverAll(t); len(got) != 3 {
-		t.Errorf("delivered %v, want all three", got)
-	}
-}

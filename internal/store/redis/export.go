@@ -137,8 +137,7 @@ func readDue(ctx context.Context, p page, hashes []*redis.MapStringStringCmd) ([
 		var sets []string
 		switch fields["s"] {
 		case "r":
-			// An older version kept them by category.
-			sets = []string{"}:r:" + fields["u"], "}:r:" + fields["c"] + ":" + fields["u"]}
+			sets = []string{"}:r:" + fields["u"]}
 		case "s":
 			sets = []string{"}:e"}
 		}
@@ -291,8 +290,8 @@ func logOf(key string) (of transfer.Admission) {
 	return of
 }
 
-// admissionIn reads an admission in a log from its token: the notification's id, or its arrival in earlier versions,
-// and the generation. Where a later notification had the same id, the whole token stands for the notification.
+// admissionIn reads an admission in a log from its token: the notification's id and the generation. Where a later
+// notification had the same id, the whole token stands for the notification.
 func admissionIn(log transfer.Admission, token string, at int64) transfer.Admission {
 	a := log
 	a.At = at
@@ -306,9 +305,6 @@ func admissionIn(log transfer.Admission, token string, at int64) transfer.Admiss
 	}
 	a.Generation, _ = strconv.Atoi(token[cut+1:]) // a window's own token has none
 	a.ID = token[:cut]
-	if _, err := strconv.ParseInt(a.ID, 10, 64); err == nil {
-		a.AcceptedAt = arrivalTime(a.ID)
-	}
 	return a
 }
 

@@ -21,63 +21,52 @@ import (
 // lease.
 func TestExportTellsWhenARetryIsDue(t *testing.T) {
 	t.Parallel()
-	for name, olderVersion := range map[string]bool{"Agendas": false, "OlderVersion": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			client := redistest.Client(t)
-			agendas, err := agenda.New(client, agenda.Config{
-				Partitions: 1, Settings: storetest.Settings, Lease: 2 * time.Hour,
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			store := redis.New(client, agendas)
-			var batch []*notification.Notification
-			for _, id := range []string{"retried", "sending"} {
-				batch = append(batch, &notification.Notification{
-					ID: id, UserID: "ada", Category: "free", Channel: notification.ChannelLog,
-					Priority: notification.PriorityNormal,
-				})
-			}
-			if _, err := store.Accept(t.Context(), batch); err != nil {
-				t.Fatal(err)
-			}
-			pulled, err := store.Take(t.Context(), dispatch.TakeRequest{ID: "pull", Pull: 1})
-			if err != nil {
-				t.Fatal(err)
-			}
-			served, err := store.Take(t.Context(), dispatch.TakeRequest{ID: "ask", Wakeups: pulled.Pulled, Capacity: 2})
-			if err != nil || len(served.Results) != 1 || len(served.Results[0].Grants) != 2 {
-				t.Fatalf("served %+v, %v", served, err)
-			}
-			late := dispatch.Outcome{
-				Disposition: dispatch.Retry, Reason: "transient: 503", RetryAfter: 5 * time.Hour, Failure: true,
-			}
-			if _, err := store.Settle(t.Context(), served.Results[0].Grants[0], late); err != nil {
-				t.Fatal(err)
-			}
-			if olderVersion { // which kept what is later by category
-				prefix := agenda.PartitionPrefix(0)
-				if err := client.Rename(t.Context(), prefix+"r:ada", prefix+"r:free:ada").Err(); err != nil {
-					t.Fatal(err)
-				}
-			}
-			in := map[string]time.Duration{}
-			if err := store.Export(t.Context(), func(b *transfer.Batch) error {
-				for _, n := range b.Notifications {
-					if n.Status != "retrying" {
-						t.Errorf("%s is %s", n.ID, n.Status)
-					}
-					in[n.ID] = time.Until(n.NotBefore).Round(time.Hour)
-				}
-				return nil
-			}); err != nil {
-				t.Fatal(err)
-			}
-			if len(in) != 2 || in["retried"] != 5*time.Hour || in["sending"] != 2*time.Hour {
-				t.Errorf("they are due in %v", in)
-			}
+	client := redistest.Client(t)
+	agendas, err := agenda.New(client, agenda.Config{
+		Partitions: 1, Settings: storetest.Settings, Lease: 2 * time.Hour,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := redis.New(client, agendas)
+	var batch []*notification.Notification
+	for _, id := range []string{"retried", "sending"} {
+		batch = append(batch, &notification.Notification{
+			ID: id, UserID: "ada", Category: "free", Channel: notification.ChannelLog,
+			Priority: notification.PriorityNormal,
 		})
+	}
+	if _, err := store.Accept(t.Context(), batch); err != nil {
+		t.Fatal(err)
+	}
+	pulled, err := store.Take(t.Context(), dispatch.TakeRequest{ID: "pull", Pull: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	served, err := store.Take(t.Context(), dispatch.TakeRequest{ID: "ask", Wakeups: pulled.Pulled, Capacity: 2})
+	if err != nil || len(served.Results) != 1 || len(served.Results[0].Grants) != 2 {
+		t.Fatalf("served %+v, %v", served, err)
+	}
+	late := dispatch.Outcome{
+		Disposition: dispatch.Retry, Reason: "transient: 503", RetryAfter: 5 * time.Hour, Failure: true,
+	}
+	if _, err := store.Settle(t.Context(), served.Results[0].Grants[0], late); err != nil {
+		t.Fatal(err)
+	}
+	in := map[string]time.Duration{}
+	if err := store.Export(t.Context(), func(b *transfer.Batch) error {
+		for _, n := range b.Notifications {
+			if n.Status != "retrying" {
+				t.Errorf("%s is %s", n.ID, n.Status)
+			}
+			in[n.ID] = time.Until(n.NotBefore).Round(time.Hour)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if len(in) != 2 || in["retried"] != 5*time.Hour || in["sending"] != 2*time.Hour {
+		t.Errorf("they are due in %v", in)
 	}
 }
 

@@ -1,7 +1,7 @@
 -- reserve claims idempotency keys of one partition, each for one notification, or tells who has them.
 --
 -- KEYS     hashes of the keys: f fingerprint of the body, i id of the notification, p µs until which it is being
---          accepted, a µs at which it was accepted (absent in keys that earlier versions committed)
+--          accepted, a µs at which it was accepted
 -- ARGV[1]  how long accepting may take, in µs
 -- ARGV     then for each key: fingerprint, id for the notification if the key is new, life of the key in ms (0: tell who
 --          has it, and change nothing)

@@ -22,15 +22,13 @@ type Notification struct {
 	AdmittedAt                              int64 // µs, of the last admission; 0 if never
 }
 
-// Admission is an admission that a window still holds. Its notification is known by its id, or by the moment at which
-// it was accepted.
+// Admission is an admission that a window still holds.
 type Admission struct {
 	UserID string
 	// Category is empty in the log of a cap, which Cap names; the user cap has no name.
 	Category   string
 	Cap        string
 	ID         string
-	AcceptedAt time.Time
 	Generation int
 	At         int64 // µs
 }
