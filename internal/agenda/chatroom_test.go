@@ -28,7 +28,7 @@ func newChatNights(t *testing.T, begin time.Time) (n chatNights) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		closed, _ := nights[usualNight].Next(throttle.MicrosOf(begin.AddDate(0, 0, -1)), zone)
+		closed, _ := usualNight.Next(throttle.MicrosOf(begin.AddDate(0, 0, -1)), zone)
 		n.zones, n.closed = append(n.zones, zone), append(n.closed, closed)
 	}
 	return n
@@ -86,10 +86,10 @@ func TestChatRoomAtNight(t *testing.T) {
 		}
 		broken += brokenBy(admitted[user], nightRules...)
 		for i, at := range admitted[user] {
-			if shows(nights[usualNight], at, zone) {
+			if shows(usualNight, at, zone) {
 				disturbed++
 			}
-			if shows(nights[usualNight], arrivals[i], zone) {
+			if shows(usualNight, arrivals[i], zone) {
 				held++
 				latest = max(latest, at.Sub(closed.Open(throttle.MicrosOf(arrivals[i])).Time()))
 			}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
-	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/throttle"
 	"github.com/pacer-notify/pacer/test/redistest"
@@ -111,85 +110,5 @@ func TestCapOverCategories(t *testing.T) {
 				t.Errorf("%d pulls", w.pulls)
 			}
 		})
-	}
-}
-
-// A bypass does not wait for the wake-up of what is blocked, and still counts.
-func TestBypass(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, t, redistest.Client(t), agenda.Settings{
-		Plan:       throttle.Plan{Rules: []throttle.Rule{{Max: 1, Per: time.Minute}}},
-		BypassFrom: notification.PriorityCritical,
-	})
-	w.accept(agenda.Entry{})
-	w.accept(agenda.Entry{})
-	if n := len(w.playUntil(w.now)); n != 1 {
-		t.Fatalf("%d went at once, want 1", n)
-	}
-	urgent := w.accept(agenda.Entry{Priority: notification.PriorityCritical})
-	if total := w.total(); total.Deferred != 1 || total.Queued != 1 || total.Totals.Deferrals != 1 {
-		t.Errorf("one is deferred, one bypasses: %+v", total)
-	}
-	grants := w.playUntil(w.now)
-	if len(grants) != 1 || grants[0].Notification.ID != urgent {
-		t.Fatalf("went: %v", grants)
-	}
-	if d := w.state(urgent).Deferrals; d != 0 {
-		t.Errorf("what bypasses was deferred %d times", d)
-	}
-	other := w.drain()
-	if len(other) != 1 || other[0].AdmittedAt.Sub(start) != time.Minute {
-		t.Errorf("the other went at %v", other)
-	}
-	if left := w.leftovers(); len(left) > 0 {
-		t.Errorf("left: %v", left)
-	}
-}
-
-// A repeated round gets the reply that was lost.
-func TestALostReplyIsGivenAgain(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, t, redistest.Client(t), agenda.Settings{Plan: throttle.Plan{Rules: crowdRules}})
-	for range 3 {
-		w.accept(agenda.Entry{})
-	}
-	w.accept(agenda.Entry{UserID: "eve"})
-	partition := w.store.PartitionOf("ada")
-	pull := dispatch.TakeRequest{Partition: partition, ID: "pull", Pull: 8}
-	first, err := w.store.Take(t.Context(), pull)
-	if err != nil {
-		t.Fatal(err)
-	}
-	second, err := w.store.Take(t.Context(), pull)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if fmt.Sprint(first.Pulled) != fmt.Sprint(second.Pulled) || len(first.Pulled) == 0 {
-		t.Fatalf("pulled %v, again %v", first.Pulled, second.Pulled)
-	}
-	take := dispatch.TakeRequest{Partition: partition, ID: "take", Capacity: 10, Wakeups: first.Pulled}
-	granted, err := w.store.Take(t.Context(), take)
-	if err != nil {
-		t.Fatal(err)
-	}
-	again, err := w.store.Take(t.Context(), take)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range granted.Results {
-		a, b := granted.Results[i], again.Results[i]
-		if len(a.Grants) == 0 || len(a.Grants) != len(b.Grants) || a.Held != b.Held || a.After != b.After {
-			t.Fatalf("took %+v, again %+v", a, b)
-		}
-		for j := range a.Grants {
-			if a.Grants[j].Notification.ID != b.Grants[j].Notification.ID ||
-				a.Grants[j].Generation != b.Grants[j].Generation ||
-				!a.Grants[j].AdmittedAt.Equal(b.Grants[j].AdmittedAt) {
-				t.Errorf("granted %+v, again %+v", a.Grants[j], b.Grants[j])
-			}
-		}
-	}
-	if total := w.total(); total.Totals.Pulls != int64(len(first.Pulled)) {
-		t.Errorf("%d pulls are counted, there were %d", total.Totals.Pulls, len(first.Pulled))
 	}
 }

@@ -30,33 +30,6 @@ func (w *world) change(settings agenda.Settings) {
 	}
 }
 
-// A bypass that is taken back leaves the window as full as it was, however often: of a channel that is paused, say.
-func TestRefundedBypassLeavesTheWindowFull(t *testing.T) {
-	t.Parallel()
-	w := setup(t, agenda.Settings{Plan: throttle.Plan{
-		Rules: []throttle.Rule{{Max: 3, Per: time.Hour}, {Max: 4, Per: time.Hour, Kind: throttle.KindCap}},
-	}, BypassFrom: notification.PriorityCritical})
-	if n := w.running(3, agenda.Entry{}); n != 3 {
-		t.Fatalf("%d of 3 are let go", n)
-	}
-	w.grants = nil
-	w.accept(agenda.Entry{Priority: notification.PriorityCritical})
-	for range 5 {
-		w.advance(time.Second)
-		w.serve()
-		if len(w.grants) != 1 {
-			t.Fatal("the critical one has to wait")
-		}
-		w.settle(dispatch.Outcome{
-			Disposition: dispatch.Retry, Reason: "throttled: paused_by_operator", RetryAfter: time.Second, Refund: true,
-			Untried: true,
-		})
-	}
-	if n := w.running(3, agenda.Entry{}); n != 0 {
-		t.Errorf("%d more than the limit are let go", n)
-	}
-}
-
 // An id may be used again once its notification is no longer kept. What was sent under it counts on, and a refund takes
 // back what was sent last.
 func TestAnIDThatComesAgainFillsTheWindow(t *testing.T) {
@@ -134,29 +107,6 @@ func TestLoweredAndRaisedLimitForgetsNothing(t *testing.T) {
 	}
 }
 
-// Limits that change move the moment of what waits at once, either way.
-func TestAChangeMovesWhatWaits(t *testing.T) {
-	t.Parallel()
-	hourly := agenda.Settings{
-		Plan: throttle.Plan{Rules: []throttle.Rule{{Max: 1, Per: time.Hour}}}, MaxDefer: 24 * time.Hour,
-	}
-	w := setup(t, hourly)
-	w.rush(4)
-	w.settle(delivered)
-	w.change(agenda.Settings{
-		Plan: throttle.Plan{Rules: []throttle.Rule{{Max: 1, Per: time.Minute}}}, MaxDefer: 24 * time.Hour,
-	})
-	if got := w.playUntil(start.Add(time.Minute)); len(got) != 1 || !got[0].AdmittedAt.Equal(start.Add(time.Minute)) {
-		t.Fatalf("under the looser limit went %v", got)
-	}
-	w.change(hourly)
-	if got := w.drain(); len(got) != 2 || !got[0].AdmittedAt.Equal(start.Add(61*time.Minute)) ||
-		!got[1].AdmittedAt.Equal(start.Add(121*time.Minute)) {
-		t.Errorf("under the stricter limit went %v", got)
-	}
-	w.wantNothingLeft()
-}
-
 // A crowd of bypasses makes no log long.
 func TestBypassesMakeNoLongLog(t *testing.T) {
 	t.Parallel()
@@ -170,32 +120,6 @@ func TestBypassesMakeNoLongLog(t *testing.T) {
 	key := agenda.PartitionPrefix(w.store.PartitionOf("ada")) + "l:chat:ada"
 	if n := w.client.ZCard(t.Context(), key).Val(); n == 0 || n > most {
 		t.Errorf("the log holds %d, want at most %d", n, most)
-	}
-}
-
-// What a provider asked to slow down comes back behind what has not been tried; other retries keep their places.
-func TestThrottledOnesComeBackBehind(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		outcome dispatch.Outcome
-		want    []string
-	}{
-		"throttled": {
-			outcome: dispatch.Outcome{Disposition: dispatch.Retry, RetryAfter: 4 * time.Second, Behind: true},
-			want:    []string{"n2", "n3", "n4", "n5", "n1"},
-		},
-		"failed": {
-			outcome: dispatch.Outcome{Disposition: dispatch.Retry, RetryAfter: 4 * time.Second, Failure: true},
-			want:    []string{"n2", "n1", "n3", "n4", "n5"},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := setup(t, agenda.Settings{Plan: throttle.Plan{Rules: []throttle.Rule{{Max: 1, Per: 2 * time.Second}}}})
-			w.rush(5)
-			w.settle(c.outcome)
-			w.wantOrder(w.drain(), c.want...)
-		})
 	}
 }
 

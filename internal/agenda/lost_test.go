@@ -31,58 +31,6 @@ func (w *world) sweepAll(store *agenda.Agendas, partition int) (woken, scripts i
 	return woken, scripts
 }
 
-// A wake-up that a dead process has at work comes again once its presence has lapsed; of one that lives it stays, as
-// long as it may still ask.
-func TestAWakeupOfADeadProcessComesAgain(t *testing.T) {
-	t.Parallel()
-	const presence, grace = 3 * time.Second, time.Second
-	w := setup(t, agenda.Settings{})
-	w.accept(agenda.Entry{})
-	partition, other := w.store.PartitionOf("ada"), w.open("other")
-	if pulled := w.round(partition, 1).Pulled; len(pulled) != 1 {
-		t.Fatalf("pulled %v", pulled)
-	}
-	died := w.now
-	w.held = nil
-	for woken := 0; woken == 0; {
-		if w.advance(grace / 2); w.now.Sub(died) > presence+2*grace {
-			t.Fatalf("nothing came again %s after the process died", w.now.Sub(died))
-		}
-		if woken, _ = w.sweepAll(other, partition); woken > 0 && w.now.Sub(died) < presence {
-			t.Fatalf("it came again after %s: the process may live still", w.now.Sub(died))
-		}
-	}
-	w.held = map[string]heldWakeup{}
-	w.store = other
-	if got := w.drain(); len(got) != 1 {
-		t.Errorf("%d were delivered", len(got))
-	}
-	w.wantNothingLeft()
-}
-
-// A process that lives, and is seen to by its sweeps, keeps what it holds.
-func TestALivingProcessKeepsItsWakeups(t *testing.T) {
-	t.Parallel()
-	w := setup(t, agenda.Settings{Plan: throttle.Plan{Rules: []throttle.Rule{{Max: 1, Per: 1200 * time.Millisecond}}}})
-	other := w.open("other")
-	w.rush(10)
-	partition := w.store.PartitionOf("ada")
-	for range 9 {
-		w.advance(1200 * time.Millisecond)
-		w.sweepAll(w.store, partition)
-		if woken, _ := w.sweepAll(other, partition); woken > 0 {
-			t.Fatal("a wake-up was taken from a process that lives")
-		}
-		w.serve()
-	}
-	if w.pulls > 2 {
-		t.Errorf("%d pulls", w.pulls)
-	}
-	if len(w.grants) != 10 {
-		t.Errorf("%d of 10 were granted", len(w.grants))
-	}
-}
-
 // All queue tasks of a partition are gone: one round of sweeps, each of a bounded number, has every user come again.
 func TestAPartitionWithoutTasksHeals(t *testing.T) {
 	t.Parallel()

@@ -8,7 +8,6 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/calendar"
-	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/throttle"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
@@ -37,16 +36,8 @@ var switches = []struct{ zone, day string }{
 	{zone: "Pacific/Apia", day: "2011-12-30"},
 }
 
-// usualNight is the name of the first of the nights.
-const usualNight = "22:00-08:00"
-
-// nights are windows: the usual night, and one whose edges are where clocks are switched.
-var nights = map[string]calendar.Window{
-	usualNight: {Closed: []calendar.Range{{From: 22 * 60, To: 8 * 60}}},
-	"21:00-00:30 and 01:30-02:30": {Closed: []calendar.Range{
-		{From: 21 * 60, To: 30}, {From: 60 + 30, To: 2*60 + 30},
-	}},
-}
+// usualNight is when users sleep.
+var usualNight = calendar.Window{Closed: []calendar.Range{{From: 22 * 60, To: 8 * 60}}}
 
 // shows reports whether a zone's clock shows a time inside the window.
 func shows(window calendar.Window, at time.Time, zone *time.Location) bool {
@@ -68,97 +59,8 @@ var nightRules = []throttle.Rule{
 // nightSpread is over how long users begin again.
 const nightSpread = 10 * time.Minute
 
-// closedIn lists the nights of ten days from shortly before the beginning on, moved by so much.
-func closedIn(window calendar.Window, zone *time.Location, begin time.Time, moved time.Duration) throttle.Closed {
-	from, until := throttle.MicrosOf(begin.AddDate(0, 0, -1)), throttle.MicrosOf(begin.AddDate(0, 0, 9))
-	var all throttle.Closed
-	for from < until {
-		var some throttle.Closed
-		some, from = window.Next(from, zone)
-		for _, interval := range some {
-			interval.From, interval.Until = interval.From.Add(moved), interval.Until.Add(moved)
-			all = append(all, interval)
-		}
-	}
-	return all
-}
-
-// nightPlan has the rules, and of the nights those that are near, as a plan that is made for a moment has.
-func nightPlan(closed throttle.Closed, at time.Time) throttle.Plan {
-	for len(closed) > 0 && closed[0].Until.Add(nightSpread) < throttle.MicrosOf(at) {
-		closed = closed[1:]
-	}
-	return throttle.Plan{
-		Rules: nightRules, Closed: closed[:min(len(closed), throttle.MaxClosed)], Spread: nightSpread,
-	}
-}
-
 // late is by how much a wake-up may come after its moment: the world's clock counts µs, a held wake-up's ms.
 const late = 5 * time.Millisecond
-
-// In the week around a switch nothing is admitted while the clock shows a closed time, and all is delivered when the
-// recurrence says, with the user's part of the spread: at the end of the night, and then as fast as the rules allow.
-func TestAWeekWithASwitch(t *testing.T) {
-	t.Parallel()
-	for _, s := range switches {
-		for name, window := range nights {
-			t.Run(s.zone+" "+s.day+" "+name, func(t *testing.T) {
-				t.Parallel()
-				zone, err := calendar.ParseZone(s.zone)
-				if err != nil {
-					t.Fatal(err)
-				}
-				day, err := time.Parse(time.DateOnly, s.day)
-				if err != nil {
-					t.Fatal(err)
-				}
-				playWeek(t, window, zone, day.AddDate(0, 0, -3))
-			})
-		}
-	}
-}
-
-// playWeek has two users get a burst every seven hours for a week.
-func playWeek(t *testing.T, window calendar.Window, zone *time.Location, begin time.Time) {
-	t.Helper()
-	_, before := begin.In(zone).Zone()
-	if _, after := begin.AddDate(0, 0, 7).In(zone).Zone(); before == after && zone.String() != "Asia/Kathmandu" {
-		t.Fatal("no clock is switched in that week: correct the table")
-	}
-	moved := start.Sub(begin) // the world begins in another year, to which the nights are moved
-	closed := closedIn(window, zone, begin, moved)
-	w := newWorld(t, t, redistest.Client(t), agenda.Settings{})
-	var grants []*dispatch.Grant
-	arrived := map[string][]time.Time{}
-	for at := start; at.Before(start.AddDate(0, 0, 7)); at = at.Add(7*time.Hour - time.Minute) {
-		w.settings[""] = agenda.Settings{Plan: nightPlan(closed, w.now), MaxDefer: 24 * time.Hour}
-		grants = append(grants, w.playUntil(at)...)
-		w.advance(at.Sub(w.now))
-		for _, user := range []string{"ada", "ben"} {
-			for range 2 {
-				w.accept(agenda.Entry{UserID: user})
-				arrived[user] = append(arrived[user], at)
-			}
-		}
-	}
-	grants = append(grants, w.drain()...)
-	admitted := map[string][]time.Time{}
-	for _, g := range grants {
-		if at := g.AdmittedAt.Add(-moved); shows(window, at, zone) {
-			t.Errorf("%s was admitted when it was %s", g.Notification.ID, at.In(zone))
-		}
-		admitted[g.UserID] = append(admitted[g.UserID], g.AdmittedAt)
-	}
-	for user, arrivals := range arrived {
-		plan := throttle.Plan{Rules: nightRules, Closed: closed, Spread: nightSpread}.For(user)
-		if err := wantOptimum(arrivals, admitted[user], plan); err != nil {
-			t.Errorf("%s: %v", user, err)
-		}
-	}
-	if left := w.leftovers(); len(left) > 0 {
-		t.Errorf("left: %v", left)
-	}
-}
 
 // wantOptimum compares what was admitted with the recurrence.
 func wantOptimum(arrived, admitted []time.Time, plan throttle.Plan) error {

@@ -119,7 +119,7 @@ func TestDeferralsOfABatchNameEachUsersRule(t *testing.T) {
 // label.
 func TestDeferralsByOwnLimitsAreToldAsOneRule(t *testing.T) {
 	t.Parallel()
-	const users = 1000
+	const users = 100
 	told := map[string]int{}
 	store, err := agenda.New(redistest.Client(t), agenda.Config{
 		Partitions: 1, Personal: func(string) bool { return true },

@@ -8,7 +8,6 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/calendar"
-	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/stats"
 	"github.com/pacer-notify/pacer/internal/throttle"
@@ -162,100 +161,6 @@ func TestANightThatEndsForNobodyIsSeen(t *testing.T) {
 	}
 }
 
-// A retry, and a delivery whose worker died, wait for the end of the night like everything else.
-func TestWhatComesBackWaitsForTheEndOfTheNight(t *testing.T) {
-	t.Parallel()
-	retry := dispatch.Outcome{
-		Disposition: dispatch.Retry, Reason: "transient", Failure: true, RetryAfter: 2 * time.Minute,
-	}
-	for name, test := range map[string]struct {
-		settings agenda.Settings
-		// after has the attempt of a minute before the night come back.
-		after func(w *world)
-		at    time.Duration
-	}{
-		"a retry": {after: func(w *world) { w.settle(retry) }, at: 8 * time.Hour},
-		"a retry that bypasses": {
-			settings: agenda.Settings{BypassFrom: notification.PriorityLow},
-			after:    func(w *world) { w.settle(retry) }, at: 2 * time.Minute,
-		},
-		"a retry that is exempt": {
-			settings: agenda.Settings{ExemptFrom: notification.PriorityNormal},
-			after:    func(w *world) { w.settle(retry) }, at: 2 * time.Minute,
-		},
-		"a lease that ended": {
-			after: func(w *world) {
-				w.grants = nil // its worker dies
-				w.advance(2 * time.Minute)
-				w.sweep()
-			},
-			at: 8 * time.Hour,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			settings := test.settings
-			settings.Plan.Closed = night(time.Minute, 8*time.Hour)
-			w := setup(t, settings)
-			id := w.accept(agenda.Entry{})
-			for partition := range partitions {
-				w.round(partition, 32)
-				w.round(partition, 32)
-			}
-			if len(w.grants) != 1 {
-				t.Fatalf("%d were granted before the night", len(w.grants))
-			}
-			test.after(w)
-			granted := w.drain()
-			if len(granted) != 1 || !granted[0].AdmittedAt.Equal(start.Add(test.at)) {
-				t.Errorf("granted again: %d, at %s", len(granted), granted[0].AdmittedAt.Sub(start))
-			}
-			if s := w.state(id); s.Status != notification.StatusDelivered {
-				t.Errorf("it is %s", s.Status)
-			}
-		})
-	}
-}
-
-// What is due in quiet hours that drop ends then: the first, and those behind it, of which a round ends only so many.
-// What a limit holds waits for its slot, and what is exempt goes.
-func TestQuietHoursDrop(t *testing.T) {
-	t.Parallel()
-	settings := oncePer3s
-	settings.Drops, settings.ExemptFrom = true, notification.PriorityCritical
-	settings.Plan.Closed = night(2*time.Second, 30*time.Minute)
-	w := setup(t, settings)
-	ids := w.rush(250) // of which one goes
-	if s := w.state(ids[1]); s.Status != notification.StatusDeferred || s.Reason != "quiet_hours" ||
-		!s.DeliverAt.IsZero() || s.Detail != "due at 2027-01-15T08:00:03Z, in quiet hours until 08:30 UTC, which end it: then: drop" {
-		t.Errorf("before it is due: %+v", s)
-	}
-	if granted := w.playUntil(start.Add(2999 * time.Millisecond)); len(granted) != 1 || w.total().Totals.Expired != 0 {
-		t.Errorf("before it is due: %+v", w.total())
-	}
-	critical := w.accept(agenda.Entry{Priority: notification.PriorityCritical})
-	granted := w.playUntil(start.Add(20 * time.Minute))
-	if len(granted) != 1 || granted[0].Notification.ID != critical {
-		t.Errorf("in quiet hours went %d", len(granted))
-	}
-	total := w.total()
-	want := []stats.EndReason{{Status: "expired", Reason: "quiet_hours", Count: 249}}
-	if total.Deferred+total.Queued != 0 || total.Totals.Expired != 249 || !cmp.Equal(want, total.Reasons) {
-		t.Errorf("in quiet hours: %+v", total)
-	}
-	if s := w.state(ids[249]); s.Status != notification.StatusExpired || s.Reason != "quiet_hours" || s.Detail !=
-		"its slot 2027-01-15T08:00:06Z was in quiet hours, which last until 2027-01-15T08:30:00Z and end it: then: drop" {
-		t.Errorf("the last: %+v", s)
-	}
-	late := w.accept(agenda.Entry{SendAt: start.Add(30 * time.Minute)})
-	if s := w.state(late); s.Status != notification.StatusScheduled || !s.DeliverAt.Equal(start.Add(30*time.Minute)) {
-		t.Errorf("one for the morning: %+v", s)
-	}
-	if granted := w.drain(); len(granted) != 1 || granted[0].Notification.ID != late {
-		t.Errorf("in the morning went %d", len(granted))
-	}
-}
-
 // A round ends no more than its share of a backlog that quiet hours drop.
 func TestARoundDropsBoundedly(t *testing.T) {
 	t.Parallel()
@@ -276,52 +181,5 @@ func TestARoundDropsBoundedly(t *testing.T) {
 	}
 	if n := w.total().Totals.Expired; n != 350 || len(w.grants) != 0 {
 		t.Errorf("%d ended, %d were granted", n, len(w.grants))
-	}
-}
-
-// What would expire while its user begins again goes a minute before, when it is the first: from the beginning, as it
-// comes, or because the one before it was cancelled.
-func TestWhatExpiresWhileUsersBeginAgain(t *testing.T) {
-	t.Parallel()
-	settings := agenda.Settings{Plan: throttle.Plan{
-		Closed: night(-time.Minute, 20*time.Minute), Spread: 30 * time.Minute,
-	}}
-	mine := settings.Plan.For("ada").Closed[0].Until.Time()
-	expires := start.Add(25 * time.Minute)
-	if mine.Before(expires) {
-		t.Fatalf("ada begins again at %s, which shows nothing", mine)
-	}
-	soon := agenda.Entry{ExpiresAt: expires}
-	for name, arrange := range map[string]func(w *world) string{
-		"the first": func(w *world) string { return w.accept(soon) },
-		"a more urgent one": func(w *world) string {
-			w.rush(1)
-			first := soon
-			first.Priority = notification.PriorityHigh
-			return w.accept(first)
-		},
-		"after a cancellation": func(w *world) string {
-			before := w.rush(1)
-			id := w.accept(soon)
-			if err := w.store.Cancel(w.test.Context(), before[0]); err != nil {
-				w.t.Fatalf("cancel: %v", err)
-			}
-			return id
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := setup(t, settings)
-			id := arrange(w)
-			if s := w.state(id); !s.DeliverAt.Equal(expires.Add(-time.Minute)) {
-				t.Errorf("it is expected at %s", s.DeliverAt)
-			}
-			granted := w.playUntil(mine.Add(-time.Second))
-			if len(granted) != 1 || granted[0].Notification.ID != id ||
-				!granted[0].AdmittedAt.Equal(expires.Add(-time.Minute)) {
-				t.Errorf("%d went before the user begins again", len(granted))
-			}
-			w.drain()
-		})
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
-// few is more than all scripts of a test end or look at together, and many three times that.
-const few, many = 30 * scriptLimit, 100 * scriptLimit
+// few is more than all scripts of a test end or look at together, and many twice that.
+const few, many = 30 * scriptLimit, 60 * scriptLimit
 
 // What a script does must not depend on how much of a user waits, has expired or was cancelled. The measure is the
 // number of commands that it runs, not its time, so the result is the same on any machine.
