@@ -122,24 +122,6 @@ func (w *world) later(t *testing.T, by time.Duration) {
 	w.exec(t, "UPDATE pacer.unplaced SET left_at = left_at - $1::interval", by)
 }
 
-// A process dies between the commit and Redis. However much later the relay runs, it carries everything over.
-func TestTheRelayCarriesOverWhatADeadProcessLeft(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, redistest.Client(t))
-	dead := w.diesBeforePut(t)
-	batch := slices.Concat(batchOf("ada", "free", 20), batchOf("bob", "free", 20), batchOf("cyd", "free", 20))
-	if _, err := dead.store.Accept(t.Context(), batch); err != nil {
-		t.Fatalf("what Postgres committed is accepted: %v", err)
-	}
-	w.later(t, 70*time.Second)
-	w.round(t)
-	w.wantAwake(t, "ada", "bob", "cyd")
-	if got := w.deliverAll(t); len(got) != len(batch) {
-		t.Errorf("delivered %d of %d", len(got), len(batch))
-	}
-	w.wantNothingLeft(t)
-}
-
 // The same file is enqueued again, after its process died half-way: the relay places every notification of it that
 // still waits.
 func TestARepeatIsPlacedAgain(t *testing.T) {

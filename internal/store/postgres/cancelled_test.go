@@ -33,51 +33,6 @@ func TestACancelMayStopHalfway(t *testing.T) {
 	w.wantNothingLeft(t)
 }
 
-// The relay has read a notification from the outbox when it is cancelled, and puts it into its backlog afterwards. It
-// takes it out again.
-func TestACancelMayOvertakeTheRelay(t *testing.T) {
-	t.Parallel()
-	w := endWorld(t)
-	w.exec(t, `SELECT pacer.enqueue('{"id": "overtaken", "user_id": "ada", "category": "free", "channel": "log"}')`)
-	placing, cancelled := make(chan struct{}), make(chan struct{})
-	var first sync.Once
-	slow := w.process(t, postgres.Config{}, func(*process) error {
-		var free int
-		if err := w.pool.QueryRow(t.Context(), `SELECT count(*) FROM (
-			SELECT FROM pacer.outbox FOR UPDATE SKIP LOCKED) unlocked`).Scan(&free); err == nil && free == 0 {
-			first.Do(func() { close(placing) })
-			<-cancelled
-		}
-		return nil
-	})
-	relay := postgres.NewRelay(slow.store, postgres.RelayConfig{
-		Check:   func(*notification.Notification) error { return nil },
-		Windows: func(string) time.Duration { return time.Hour },
-	})
-	done := make(chan error, 1)
-	go func() { done <- relay.Round(t.Context()) }()
-	select {
-	case <-placing:
-	case err := <-done:
-		t.Fatalf("the round ended before it had placed anything: %v", err)
-	}
-	if err := w.store.Cancel(t.Context(), "overtaken"); err != nil {
-		t.Fatal(err)
-	}
-	close(cancelled)
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
-	w.round(t)
-	if n := w.inBacklogs(t); n != 0 {
-		t.Errorf("%d wait in Redis", n)
-	}
-	if got := w.differences(t); len(got) > 0 {
-		t.Errorf("Redis and Postgres differ: %v", got)
-	}
-	w.wantNothingLeft(t)
-}
-
 // A cancel needs Postgres only. It does not wait for a Redis that stands still: whoever asked would learn that it
 // failed, and then that there was nothing to cancel.
 func TestACancelDoesNotWaitForRedis(t *testing.T) {

@@ -1,59 +1,10 @@
 package postgres_test
 
 import (
-	"encoding/json"
-	"fmt"
-	"slices"
-	"sync"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/pacer-notify/pacer/internal/notification"
 )
-
-// Many clicks at once, in several e-mails and several times in each: every one counts, none twice, and whatever else
-// the user wants stays.
-func TestClicksAtOnceLoseNothing(t *testing.T) {
-	t.Parallel()
-	w := endWorld(t)
-	before := &notification.Preferences{
-		OptOutCategories: []string{"old"}, OptOutChannels: []string{"log"}, TimeZone: "Europe/Vienna",
-		Limits: map[string]json.RawMessage{"chat": json.RawMessage(`{"limits": []}`)},
-	}
-	if err := w.store.SetPreferences(t.Context(), "ada", before); err != nil {
-		t.Fatal(err)
-	}
-	want := []string{"old"}
-	var clicks sync.WaitGroup
-	for i := range 24 {
-		category := fmt.Sprint("letter", i%8)
-		if !slices.Contains(want, category) {
-			want = append(want, category)
-		}
-		for _, user := range []string{"ada", "new"} {
-			clicks.Go(func() {
-				if err := w.store.OptOut(t.Context(), user, category); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-	}
-	clicks.Wait()
-	for user, want := range map[string][]string{"ada": want, "new": want[1:]} {
-		got, err := w.store.Preferences(t.Context(), user)
-		if err != nil {
-			t.Fatal(err)
-		}
-		slices.Sort(got.OptOutCategories)
-		if diff := cmp.Diff(slices.Sorted(slices.Values(want)), got.OptOutCategories); diff != "" {
-			t.Errorf("%s opted out of (-want +got):\n%s", user, diff)
-		}
-		if user == "ada" && (got.TimeZone != before.TimeZone || len(got.Limits) != 1 || len(got.OptOutChannels) != 1) {
-			t.Errorf("what else %s wants is %+v", user, got)
-		}
-	}
-}
 
 // What waits of the category ends, also when a process died between the two steps of the first click. Taking it back
 // changes that category alone.

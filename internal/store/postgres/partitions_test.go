@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	goredis "github.com/redis/go-redis/v9"
 
@@ -212,30 +211,11 @@ func TestCountsLackOnePartition(t *testing.T) {
 	}
 }
 
-// statementsSent counts the statements that hold a text.
-type statementsSent struct {
-	text string
-	n    atomic.Int32
-}
-
-// TraceQueryStart implements [pgx.QueryTracer].
-func (s *statementsSent) TraceQueryStart(
-	ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData,
-) context.Context {
-	if strings.Contains(data.SQL, s.text) {
-		s.n.Add(1)
-	}
-	return ctx
-}
-
-// TraceQueryEnd implements [pgx.QueryTracer].
-func (*statementsSent) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
-
 // While all of Redis is away, a round reads one batch of the outbox, beside one of what was refused: none of the others
 // can be placed either, and to read them is work for the one store that still accepts.
 func TestARoundReadsLittleWhileRedisIsAway(t *testing.T) {
 	t.Parallel()
-	looks := &statementsSent{text: "CASE WHEN o.refused_at IS NULL"}
+	looks := &counter{text: "CASE WHEN o.refused_at IS NULL"}
 	w := newWorldOn(t, redistest.Client(t), agenda.Config{Lease: time.Hour}, postgrestest.URL(t),
 		func(config *pgxpool.Config) { config.ConnConfig.Tracer = looks })
 	for partition := range storetest.Partitions {
