@@ -96,7 +96,7 @@ func naive(p *policy.Policy, category string, channel notification.Channel,
 	if kind, _, named := strings.Cut(string(channel), ":"); named {
 		levels = append(levels, p.Channels[notification.Channel(kind)])
 	}
-	if p.Retry.MaxAttempts > 0 { // an existing file keeps its meaning: its retry says all of it
+	if p.Retry.MaxAttempts > 0 { // the file's retry says all of it
 		levels = append(levels, policy.Delivery{DeliverySettings: notification.DeliverySettings{Retry: p.Retry}})
 	}
 	general := notification.DefaultDelivery()
@@ -141,36 +141,6 @@ func TestWhatIsSaidNearerHolds(t *testing.T) {
 			t.Fatalf("%s over %s (-want +got):\n%s", category, channel, diff)
 		}
 	})
-}
-
-// A file of the time before channels had settings of their own keeps its meaning, whatever the channels recommend.
-func TestOldFilesKeepTheirMeaning(t *testing.T) {
-	t.Parallel()
-	own := notification.DeliverySettings{
-		Retry: notification.Retry{Schedule: []time.Duration{5 * time.Second, time.Hour}}, Timeout: 20 * time.Second,
-	}
-	for text, want := range map[string]notification.Retry{
-		"retry: {}": {MaxAttempts: 8, MinBackoff: time.Second, MaxBackoff: 10 * time.Minute},
-		"retry: {max_attempts: 5}": {
-			MaxAttempts: 5, MinBackoff: time.Second, MaxBackoff: 10 * time.Minute,
-		},
-		"retry: {min_backoff: 2s}": {
-			MaxAttempts: 8, MinBackoff: 2 * time.Second, MaxBackoff: 10 * time.Minute,
-		},
-		"": {MaxAttempts: 3, Schedule: own.Retry.Schedule},
-	} {
-		t.Run(text, func(t *testing.T) {
-			t.Parallel()
-			p, err := policy.Parse("p", []byte("version: 1\ncategories: {default: {}}\n"+text))
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := p.Delivery("default", "webhook", own)
-			if diff := cmp.Diff(want, got.Retry); diff != "" || got.Timeout != 20*time.Second {
-				t.Errorf("time-out %s, retry differs (-want +got):\n%s", got.Timeout, diff)
-			}
-		})
-	}
 }
 
 // A category's list of final responses holds instead of that of the channel, and what asks to try again is never final.

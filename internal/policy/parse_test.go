@@ -193,52 +193,6 @@ func TestParseAccepts(t *testing.T) {
 	}
 }
 
-func TestParseReadsTheOtherSettings(t *testing.T) {
-	t.Parallel()
-	p, err := policy.Parse("p", []byte(`version: 1
-categories:
-  default: {max_defer: 90d, algorithm: fixed_window}
-  Team-1_a.b: {bypass: false}
-  7: {bypass: true}
-bypass_priority: high
-retry: {max_attempts: 1, min_backoff: 1ms, max_backoff: 1ms}
-`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if c, ok := p.Category("default"); !ok || c.MaxDefer != 90*24*time.Hour ||
-		c.Plan.Algorithm != throttle.FixedWindow {
-		t.Errorf("default is %+v, %t", c, ok)
-	}
-	if c, ok := p.Category("Team-1_a.b"); !ok || c.Bypass || c.Name != "Team-1_a.b" {
-		t.Errorf("Team-1_a.b is %+v, %t", c, ok)
-	}
-	if c, ok := p.Category("7"); !ok || !c.Bypass {
-		t.Errorf("7 is %+v, %t", c, ok)
-	}
-	if _, ok := p.Category("chat"); ok {
-		t.Error("a category that the file does not name is known")
-	}
-	if p.BypassPriority != notification.PriorityHigh {
-		t.Errorf("bypass_priority is %s", p.BypassPriority)
-	}
-	want := notification.Retry{MaxAttempts: 1, MinBackoff: time.Millisecond, MaxBackoff: time.Millisecond}
-	if diff := cmp.Diff(want, p.Retry); diff != "" {
-		t.Errorf("retry differs (-want +got):\n%s", diff)
-	}
-}
-
-func TestParseReadsNoBypassPriority(t *testing.T) {
-	t.Parallel()
-	p, err := policy.Parse("p", []byte(atEnd(`bypass_priority: ""`)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if p.BypassPriority != 0 || p.BypassFrom(policy.Category{}) != 0 {
-		t.Errorf("bypass_priority is %s", p.BypassPriority)
-	}
-}
-
 func TestBypasses(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
