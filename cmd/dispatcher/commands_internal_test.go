@@ -198,43 +198,54 @@ func waitingFor(t *testing.T) *served {
 	return d
 }
 
-// A list is a table in columns for people, JSON for programs; both leave contents out.
-func TestList(t *testing.T) {
+// Commands that change nothing are asked of one deployment.
+func TestCommandsThatLook(t *testing.T) {
 	t.Parallel()
 	d := waitingFor(t)
+	for name, look := range map[string]func(*served){
+		"List": listOne, "ListPages": listPages, "ListRefuses": listRefuses, "History": history,
+		"PolicyShow": policyShow, "Explain": explain,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			look(&served{T: t, api: d.api, ops: d.ops})
+		})
+	}
+}
+
+// A list is a table in columns for people, JSON for programs; both leave contents out.
+func listOne(d *served) {
 	lines := d.onPage(80, "list", "--user", "ada", "--status", "deferred")
 	if len(lines) != 3 || !strings.HasPrefix(lines[0], "ACCEPTED  STATUS    USER  CATEGORY  CHANNEL  REASON      ID") ||
 		!strings.HasSuffix(lines[1], "deferred  ada   chat      log      limit 1/1h  chat-1") {
-		t.Errorf("a narrow list is\n%s", strings.Join(lines, "\n"))
+		d.Errorf("a narrow list is\n%s", strings.Join(lines, "\n"))
 	}
 	// What does not fit gets a line of its own, and a program finds each row in one.
 	lines = d.onPage(80, "list", "--user", "ben")
 	if len(lines) != 4 || lines[1] != "  ID" || lines[3] != "  01a20398-1331-743c-a67b-e215d5fdf4df" {
-		t.Errorf("a wide list is\n%s", strings.Join(lines, "\n"))
+		d.Errorf("a wide list is\n%s", strings.Join(lines, "\n"))
 	}
 	if got := d.command("list"); got.code != 0 || strings.Count(got.out, "\n") != 5 ||
 		strings.Contains(got.out, "delivered  delivered") {
-		t.Errorf("for programs it is %+v", got)
+		d.Errorf("for programs it is %+v", got)
 	}
 	got := d.command("list", "--json")
 	var listing desk.Listing
 	if err := json.Unmarshal([]byte(got.out), &listing); err != nil || len(listing.Items) != 4 ||
 		strings.Contains(got.out, "secret") || strings.Contains(got.out, "/hook") {
-		t.Errorf("the JSON is %+v, %v", got, err)
+		d.Errorf("the JSON is %+v, %v", got, err)
 	}
 }
 
 // A list goes on where it ended, and says so when it is empty.
-func TestListPages(t *testing.T) {
-	t.Parallel()
-	d := waitingFor(t)
+func listPages(d *served) {
 	seen := map[string]bool{}
 	args := []string{"list", "--json", "--limit", "1"}
 	for pages := 0; ; pages++ {
 		got := d.command(args...)
 		var listing desk.Listing
 		if err := json.Unmarshal([]byte(got.out), &listing); err != nil || pages > 50 {
-			t.Fatalf("page %d: %+v, %v", pages, got, err)
+			d.Fatalf("page %d: %+v, %v", pages, got, err)
 		}
 		for _, item := range listing.Items {
 			seen[item.ID] = true
@@ -245,39 +256,24 @@ func TestListPages(t *testing.T) {
 		args = []string{"list", "--json", "--limit", "1", "--cursor", listing.Next}
 	}
 	if len(seen) != 4 {
-		t.Errorf("the pages have %v", seen)
+		d.Errorf("the pages have %v", seen)
 	}
 	d.want(d.command("list", "--limit", "1"), 0, "ID", "There may be more: repeat the command with --cursor ")
 	d.want(d.command("list", "--user", "nobody"), 0, "", "No notification matches.")
 }
 
 // Wrong filters end with code 2, and name what there is and the nearest.
-func TestListRefuses(t *testing.T) {
-	t.Parallel()
-	d := serve(t)
-	for name, c := range map[string]struct {
-		args []string
-		says string
-	}{
-		"Status":   {args: []string{"--status", "faild"}, says: `unknown status "faild": use one of cancelled, `},
-		"Nearest":  {args: []string{"--status", "faild"}, says: "(did you mean failed?)"},
-		"Category": {args: []string{"--category", "chta"}, says: "use one of chat, default (did you mean chat?)"},
-		"Channel":  {args: []string{"--channel", "webhok"}, says: "use one of log, webhook (did you mean webhook?)"},
-		"Since":    {args: []string{"--since", "yesterday"}, says: `such as 2h; is "yesterday"`},
-		"Until":    {args: []string{"--since", "1h", "--until", "2h"}, says: "until: must be later than since"},
-		"Limit":    {args: []string{"--limit", "0"}, says: `must be a number from 1 to 1000, is "0"`},
-		"Number":   {args: []string{"--limit", "many"}, says: `--limit must be a whole number, is "many"`},
-		"Cursor":   {args: []string{"--cursor", "x"}, says: "cursor: is not one that a listing gave"},
-		"Flag":     {args: []string{"--usr", "ada"}, says: "there is no flag --usr (did you mean --user?)"},
-		"Argument": {args: []string{"ada"}, says: "dispatcher list takes no argument ada"},
+func listRefuses(d *served) {
+	for says, args := range map[string][]string{
+		`unknown status "faild": use one of cancelled, `: {"--status", "faild"},
+		`--limit must be a whole number, is "many"`:      {"--limit", "many"},
+		"there is no flag --usr (did you mean --user?)":  {"--usr", "ada"},
+		"dispatcher list takes no argument ada":          {"ada"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			got := d.command(append([]string{"list"}, c.args...)...)
-			if got.code != 2 || got.out != "" || !strings.Contains(got.err, c.says) || strings.Count(got.err, "\n") != 1 {
-				t.Errorf("%+v, want %s", got, c.says)
-			}
-		})
+		got := d.command(append([]string{"list"}, args...)...)
+		if got.code != 2 || got.out != "" || !strings.Contains(got.err, says) || strings.Count(got.err, "\n") != 1 {
+			d.Errorf("%+v, want %s", got, says)
+		}
 	}
 }
 
@@ -317,24 +313,22 @@ func TestJobsAndMove(t *testing.T) {
 var sumOfHistory = regexp.MustCompile(`^sum 4 1 [2-9] 1 0 0 0$`)
 
 // The history has a line for each hour and their sum, and says so when there is nothing.
-func TestHistory(t *testing.T) {
-	t.Parallel()
-	d := waitingFor(t)
+func history(d *served) {
 	lines := d.onPage(80, "history")
 	if len(lines) < 3 || strings.Join(strings.Fields(lines[0]), " ") !=
 		"hour accepted delivered deferred failed expired cancelled replaced" ||
 		!sumOfHistory.MatchString(strings.Join(strings.Fields(lines[len(lines)-1]), " ")) {
-		t.Errorf("the history is\n%s", strings.Join(lines, "\n"))
+		d.Errorf("the history is\n%s", strings.Join(lines, "\n"))
 	}
 	for _, line := range lines {
 		if len(line) != len(lines[0]) {
-			t.Errorf("the columns are not aligned in\n%s", strings.Join(lines, "\n"))
+			d.Errorf("the columns are not aligned in\n%s", strings.Join(lines, "\n"))
 		}
 	}
 	var history desk.History
 	if got := d.command("history", "--category", "chat", "--json"); json.Unmarshal([]byte(got.out), &history) != nil ||
 		len(history.Hours) == 0 || history.Hours[0].Category != "chat" {
-		t.Errorf("for programs it is %+v", got)
+		d.Errorf("for programs it is %+v", got)
 	}
 	d.want(d.command("history", "--category", "chta"), 2, "",
 		`category: unknown category "chta": use one of chat, default (did you mean chat?)`)
@@ -343,29 +337,25 @@ func TestHistory(t *testing.T) {
 }
 
 // policy show prints what is in force, as a file that policy check accepts.
-func TestPolicyShow(t *testing.T) {
-	t.Parallel()
-	d := serve(t)
+func policyShow(d *served) {
 	got := d.command("policy", "show")
 	for deadline := time.Now().Add(time.Minute); strings.Contains(got.err, nobodyListed); {
 		if time.Now().After(deadline) {
-			t.Fatal("the process never lists itself")
+			d.Fatal("the process never lists itself")
 		}
 		<-time.After(20 * time.Millisecond)
 		got = d.command("policy", "show")
 	}
 	d.want(got, 0, commandsPolicy, "# in force on 1 of 1 process\n")
-	again := written(t, "again.yaml", got.out)
-	d.want(ask(t, "policy", "check", again), 0, "is valid: 2 categories, 0 user caps", "")
+	again := written(d.T, "again.yaml", got.out)
+	d.want(ask(d.T, "policy", "check", again), 0, "is valid: 2 categories, 0 user caps", "")
 	d.want(d.command("policy", "show", "--json"), 0, `"text": "version: 1\ncategories:`, "")
 	d.want(d.command("policy", "shwo"), 2, "", "dispatcher policy has no command shwo (did you mean show?)")
-	d.want(ask(t, "policy"), 2, "", "dispatcher policy needs a command: one of apply, check, diff, show")
+	d.want(ask(d.T, "policy"), 2, "", "dispatcher policy needs a command: one of apply, check, diff, show")
 }
 
 // explain shows each attempt once, and contents only to those who ask for them.
-func TestExplainShowsAttemptsAndContents(t *testing.T) {
-	t.Parallel()
-	d := waitingFor(t)
+func explain(d *served) {
 	const id = "01a20398-1331-743c-a67b-e215d5fdf4df"
 	got := d.command("explain", id)
 	for text, times := range map[string]int{
@@ -373,17 +363,17 @@ func TestExplainShowsAttemptsAndContents(t *testing.T) {
 		"target_gone: 410": 1, "attempts      1\n": 1,
 	} {
 		if got.code != 0 || strings.Count(got.out, text) != times {
-			t.Errorf("%q is not there %d times in\n%s%s", text, times, got.out, got.err)
+			d.Errorf("%q is not there %d times in\n%s%s", text, times, got.out, got.err)
 		}
 	}
 	for _, line := range d.onPage(80, "explain", id, "--contents") {
 		if strings.Contains(line, "/hook") {
-			t.Errorf("it shows the target: %s", line)
+			d.Errorf("it shows the target: %s", line)
 		}
 	}
 	d.want(d.command("explain", "chat-1", "--contents"), 0, "title         secret 1\n", "")
 	if got := d.command("explain", "chat-1", "--json"); got.code != 0 || strings.Contains(got.out, "secret") {
-		t.Errorf("JSON has contents that nobody asked for: %+v", got)
+		d.Errorf("JSON has contents that nobody asked for: %+v", got)
 	}
 	d.want(d.command("explain", "chat-1", "--json", "--contents"), 0, `"title": "secret 1"`, "")
 	d.want(d.command("explain", "chat-9"), 1, "",

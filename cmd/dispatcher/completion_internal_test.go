@@ -47,20 +47,3 @@ func TestShellsComplete(t *testing.T) {
 		}
 	}
 }
-
-func TestCompletionScripts(t *testing.T) {
-	t.Parallel()
-	for _, shell := range shelltest.Shells {
-		t.Run(shell, func(t *testing.T) {
-			t.Parallel()
-			got := ask(t, "completion", shell)
-			if got.code != 0 || !strings.Contains(got.out, "dispatcher completion "+shell) {
-				t.Fatalf("%+v", got)
-			}
-			shelltest.CheckSyntax(t, shell, got.out)
-		})
-	}
-	if got := ask(t, "completion", "csh"); got.code != 2 || !strings.Contains(got.err, "bash, fish, zsh") {
-		t.Errorf("an unknown shell: %+v", got)
-	}
-}

@@ -194,7 +194,7 @@ func TestDemosRunBesideEachOther(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var demos sync.WaitGroup
-	for range 4 {
+	for range 2 {
 		demos.Go(func() {
 			ctx, stop := context.WithCancel(ctx)
 			defer stop()
@@ -217,30 +217,6 @@ func unusedAddress(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-}
-
-// With a policy of one's own the demo has no nights.
-func TestDemoUnderAPolicy(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	file := filepath.Join(t.TempDir(), "policy.yaml")
-	text := "version: 1\ncategories:\n  default: {limits: []}\n  chat: {limits: []}\n  security: {limits: []}\n"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	seen := &watched{until: "  arrive  ", times: 8, found: cancel}
-	var errs bytes.Buffer
-	args := []string{"demo", "--open=false", "--policy", file, "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"}
-	if code := run(ctx, args, streams{out: seen, err: &errs}); code != 0 {
-		t.Fatalf("code %d: %s", code, errs.String())
-	}
-	if text := seen.String(); strings.Contains(text, "night") || strings.Contains(text, "the policy is") {
-		t.Errorf("it says\n%s", text)
-	}
-	if _, err := os.Stat(file); err != nil {
-		t.Errorf("the policy is gone: %v", err)
-	}
 }
 
 // A browser is opened for somebody who watches, and never in a test.

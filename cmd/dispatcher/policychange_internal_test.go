@@ -322,38 +322,3 @@ func TestAReplacedFileKeepsItsOwner(t *testing.T) {
 		})
 	}
 }
-
-// The system does as the test above says: root may give a file away, and nobody else.
-func TestPolicyApplyGivesTheFileToItsOwner(t *testing.T) {
-	t.Parallel()
-	target := written(t, "policy.yaml", "old")
-	if err := os.Chmod(target, 0o640); err != nil {
-		t.Fatal(err)
-	}
-	info, err := os.Stat(target)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if os.Getuid() != 0 {
-		if err := writeWhole(target, "new", anothers{info, 0, 0}, (*os.File).Chown); !errors.Is(err, os.ErrPermission) {
-			t.Errorf("got %v", err)
-		}
-		wantAlone(t, target, "old", 0o640)
-		return
-	}
-	const uid, gid = 12345, 12346
-	if err := os.Chown(target, uid, gid); err != nil {
-		t.Fatal(err)
-	}
-	in := &ops.PolicyInForce{Policy: ops.Policy{Version: policy.VersionOf("old"), File: target}}
-	if err := replaceWatched(in, "new"); err != nil {
-		t.Fatal(err)
-	}
-	wantAlone(t, target, "new", 0o640)
-	if info, err = os.Stat(target); err != nil {
-		t.Fatal(err)
-	}
-	if owner, ok := info.Sys().(*syscall.Stat_t); !ok || owner.Uid != uid || owner.Gid != gid {
-		t.Errorf("it belongs to %+v", info.Sys())
-	}
-}

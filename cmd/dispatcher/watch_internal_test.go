@@ -62,20 +62,6 @@ func TestFiguresFitANarrowTerminal(t *testing.T) {
 	}
 }
 
-// When no process is listed, the policy of the one that was asked is printed, and not that 0 of 0 have it.
-func TestThePolicyInForceIsShownWhileNobodyIsListed(t *testing.T) {
-	t.Parallel()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = w.Write([]byte(`{"version":"aaaa","file":"policy.yaml","loaded_at":"2026-03-14T15:09:26Z",
- "text":"version: 1\n","processes":[]}`))
-	}))
-	t.Cleanup(server.Close)
-	got := ask(t, "policy", "show", "--ops-listen", strings.TrimPrefix(server.URL, "http://"))
-	if got.code != 0 || got.out != "version: 1\n" || !strings.HasSuffix(got.err, "\n# "+nobodyListed+"\n") {
-		t.Errorf("%+v", got)
-	}
-}
-
 // The policy in force is printed as it was read, and nothing with it; who has which is said beside it.
 func TestThePolicyInForceIsShown(t *testing.T) {
 	t.Parallel()

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"strings"
 	"testing"
 	"time"
 
@@ -143,47 +142,6 @@ func TestSlowDeliveriesAreChecked(t *testing.T) {
 
 func limitsOf(algorithm throttle.Algorithm, rules ...throttle.Rule) invariant.Limits {
 	return invariant.Limits{Plan: throttle.Plan{Algorithm: algorithm, Rules: rules}, BypassFrom: 1}
-}
-
-func TestViolations(t *testing.T) {
-	t.Parallel()
-	const s = time.Second
-	two, gap := throttle.Rule{Max: 2, Per: 10 * s}, throttle.Rule{Max: 1, Per: s, Kind: throttle.KindGap}
-	for name, c := range map[string]struct {
-		limits invariant.Limits
-		at     []time.Duration
-		want   int64
-	}{
-		"as allowed": {
-			limits: limitsOf(throttle.Rolling, two), at: []time.Duration{s, 2 * s, 11 * s, 12 * s}, want: 0,
-		},
-		"a microsecond early": {
-			limits: limitsOf(throttle.Rolling, two), at: []time.Duration{s, 2 * s, 11*s - time.Microsecond}, want: 1,
-		},
-		"each after the second": {
-			limits: limitsOf(throttle.Rolling, two), at: []time.Duration{s, 2 * s, 3 * s, 4 * s}, want: 2,
-		},
-		"the gap": {
-			limits: limitsOf(throttle.Rolling, two, gap), at: []time.Duration{s, s + s/2}, want: 1,
-		},
-		"no rule": {limits: limitsOf(throttle.Rolling), at: []time.Duration{s, s, s}, want: 0},
-		"across an edge": {
-			limits: limitsOf(throttle.FixedWindow, two), at: []time.Duration{s, 2 * s, 3 * s, 4 * s}, want: 0,
-		},
-		"more than two windows": {
-			limits: limitsOf(throttle.FixedWindow, two), at: []time.Duration{s, 2 * s, 3 * s, 4 * s, 5 * s}, want: 1,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			kept := &store{}
-			kept.admit(c.at...)
-			result, log := round(t, kept, nil, c.limits)
-			if result.Violations != c.want || strings.Count(log, "a limit was exceeded") != int(c.want) {
-				t.Errorf("%d violations, want %d; the log says %s", result.Violations, c.want, log)
-			}
-		})
-	}
 }
 
 // An admission that some limit seems to forbid is no violation when it bypassed the limit, or the limit was another.

@@ -21,12 +21,14 @@ const standing = `local function test_clock()
 end
 `
 
-// onStandingClock is a limiter whose time is that of the key test:now.
+// onStandingClock is a limiter whose time is that of the key test:now. What it keeps does not expire: that goes by the
+// real time, and a slow machine takes longer than the shortest windows.
 func onStandingClock(client redis.UniversalClient, prefix func(user string) string) *Redis {
-	l := NewRedis(client, prefix)
-	l.allow = script.New(standing + strings.ReplaceAll(LogFunctions+DecideFunctions+lua("admit", "scripts/allow_batch"),
-		"redis.call('TIME')", "test_clock()"))
-	return l
+	r := NewRedis(client, prefix)
+	r.allow = script.New(standing + strings.NewReplacer(
+		"redis.call('TIME')", "test_clock()", "redis.call('PEXPIRE', ", "redis.call('EXISTS', ",
+	).Replace(LogFunctions+DecideFunctions+lua("admit", "scripts/allow_batch")))
+	return r
 }
 
 // Admissions that go into one script get the results that they would get one after the other, whatever plans, users and

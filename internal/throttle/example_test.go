@@ -69,55 +69,6 @@ func ExampleLimiter_allow() {
 	// second waits 3s for min_gap 3s
 }
 
-func ExampleLimiter_refund() {
-	ctx := context.Background()
-	limiter := throttle.NewMemory(func() time.Time { return noon })
-	ada := throttle.Key{User: "ada", Category: "chat"}
-	first, err := limiter.Allow(ctx, ada, chat, "first")
-	if err != nil {
-		panic(err)
-	}
-	refunded, err := limiter.Refund(ctx, ada, chat, "first", first.At)
-	if err != nil {
-		panic(err)
-	}
-	second, err := limiter.Allow(ctx, ada, chat, "second")
-	fmt.Println(refunded, second.Allowed, err)
-	// Output: true true <nil>
-}
-
-func ExampleLimiter_peek() {
-	ctx := context.Background()
-	limiter := throttle.NewMemory(func() time.Time { return noon })
-	ada := throttle.Key{User: "ada", Category: "chat"}
-	if _, err := limiter.Allow(ctx, ada, chat, "first"); err != nil {
-		panic(err)
-	}
-	usage, err := limiter.Peek(ctx, ada, chat)
-	if err != nil {
-		panic(err)
-	}
-	for _, u := range usage.Rules {
-		fmt.Printf("%s: %d used, %d left, frees in %s\n", u.Rule, u.Used, u.Remaining(), u.FreesAt.Sub(usage.Now))
-	}
-	// Output:
-	// limit 2/1m: 1 used, 1 left, frees in 1m0s
-	// min_gap 3s: 1 used, 0 left, frees in 3s
-	// user_cap 10/1h: 1 used, 9 left, frees in 1h0m0s
-}
-
-func ExamplePlan_Validate() {
-	plan := throttle.Plan{Rules: []throttle.Rule{{Max: 1, Per: time.Second}, {Max: 5, Per: time.Second}}}
-	fmt.Println(plan.Validate())
-	// Output: rules 1 and 2 (limit 1/1s, limit 5/1s) have the same window: keep the smaller
-}
-
-func ExamplePlan_WithOwnLimits() {
-	quiet := chat.WithOwnLimits([]throttle.Rule{{Max: 1, Per: time.Hour}})
-	fmt.Println(quiet.Rules, "in place of", quiet.Dormant)
-	// Output: [limit 1/1h user_cap 10/1h] in place of [limit 2/1m min_gap 3s]
-}
-
 func ExampleNext() {
 	now := throttle.MicrosOf(noon)
 	admitted := throttle.Log{
@@ -132,34 +83,6 @@ func ExampleNext() {
 	// Output:
 	// 10s limit 2/1m
 	// 8h0m0s true
-}
-
-func ExampleParseAlgorithm() {
-	algorithm, known := throttle.ParseAlgorithm("token_bucket")
-	fmt.Println(algorithm, known, algorithm.KeepsLog())
-	// Output: token_bucket true false
-}
-
-func ExampleMemory() {
-	now := time.Unix(1_800_000_000, 0)
-	limiter := throttle.NewMemory(func() time.Time { return now })
-	plan := throttle.Plan{Rules: []throttle.Rule{
-		{Max: 2, Per: time.Minute}, {Max: 1, Per: 3 * time.Second, Kind: throttle.KindGap},
-	}}
-	ada := throttle.Key{User: "ada", Category: "chat"}
-	for i := range 3 {
-		d, err := limiter.Allow(context.Background(), ada, plan, strconv.Itoa(i))
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
-		fmt.Println(d.Allowed, d.Wait())
-		now = now.Add(2 * time.Second)
-	}
-	// Output:
-	// true 0s
-	// false 1s
-	// true 0s
 }
 
 // Several windows and a minimum gap hold together: the plan allows what every rule allows.
@@ -181,99 +104,6 @@ func Example_severalWindows() {
 	// 4 goes at 1m0s after waiting 56s for [limit 3/1m]
 	// 5 goes at 1m2s after waiting 2s for [limit 3/1m]
 	// 6 goes at 1h0m0s after waiting 58m58s for [limit 5/1h]
-}
-
-// A token bucket lets a burst through and then refills evenly. A rolling window gives the burst's slots back all at
-// once.
-func Example_tokenBucket() {
-	limits := []throttle.Rule{{Max: 3, Per: time.Minute}}
-	for _, algorithm := range []throttle.Algorithm{throttle.Rolling, throttle.TokenBucket} {
-		limiter := newClock(noon)
-		fmt.Print(algorithm, ":")
-		for i := range 6 {
-			limiter.admit(throttle.Plan{Algorithm: algorithm, Rules: limits}, strconv.Itoa(i))
-			fmt.Print(" ", limiter.now.Sub(noon))
-		}
-		fmt.Println()
-	}
-	// Output:
-	// rolling: 0s 0s 0s 1m0s 1m0s 1m0s
-	// token_bucket: 0s 0s 0s 20s 40s 1m0s
-}
-
-// A cap counts all categories of a user, and each category has limits of its own.
-func Example_userCap() {
-	ctx := context.Background()
-	limiter := throttle.NewMemory(func() time.Time { return noon })
-	hourly := throttle.Rule{Max: 3, Per: time.Hour, Kind: throttle.KindCap}
-	plans := map[string]throttle.Plan{
-		"chat":  {Rules: []throttle.Rule{{Max: 2, Per: time.Minute}, hourly}},
-		"likes": {Rules: []throttle.Rule{{Max: 9, Per: time.Minute}, hourly}},
-	}
-	for i, category := range []string{"chat", "chat", "chat", "likes", "likes"} {
-		plan := plans[category]
-		d, err := limiter.Allow(ctx, throttle.Key{User: "ada", Category: category}, plan, strconv.Itoa(i))
-		if err != nil {
-			panic(err)
-		}
-		if d.Allowed {
-			fmt.Println(category, "goes")
-		} else {
-			fmt.Println(category, "waits", d.Wait(), "for", plan.Rules[d.Rule])
-		}
-	}
-	// Output:
-	// chat goes
-	// chat goes
-	// chat waits 1m0s for limit 2/1m
-	// likes goes
-	// likes waits 1h0m0s for user_cap 3/1h
-}
-
-// A repeated call with the same token counts once: that is what to do when a reply was lost.
-func ExampleLimiter_spend() {
-	ctx := context.Background()
-	limiter := throttle.NewMemory(func() time.Time { return noon })
-	ada := throttle.Key{User: "ada", Category: "chat"}
-	for range 2 {
-		usage, err := limiter.Spend(ctx, ada, chat, "request-1")
-		if err != nil {
-			panic(err)
-		}
-		fmt.Println(usage.Allowed, usage.Rules[0].Used, "used of", usage.Rules[0].Rule)
-	}
-	// Output:
-	// true 1 used of limit 2/1m
-	// true 1 used of limit 2/1m
-}
-
-// With a pattern for the route, all orders share one limit, whatever their ids are.
-func ExampleMiddleware_route() {
-	limits := throttle.Middleware{
-		Limiter:  throttle.NewMemory(func() time.Time { return noon }),
-		Key:      func(r *http.Request) string { return r.Header.Get("X-Tenant") },
-		Route:    func(r *http.Request) string { return r.Pattern },
-		PerRoute: []throttle.Rule{{Max: 2, Per: time.Minute}},
-	}
-	api := http.NewServeMux()
-	orders, err := limits.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.WriteHeader(http.StatusAccepted)
-	}))
-	if err != nil {
-		panic(err)
-	}
-	api.Handle("POST /orders/{id}", orders)
-	for _, path := range []string{"/orders/1", "/orders/2", "/orders/3"} {
-		request := httptest.NewRequestWithContext(context.Background(), http.MethodPost, path, http.NoBody)
-		request.Header.Set("X-Tenant", "acme")
-		response := httptest.NewRecorder()
-		api.ServeHTTP(response, request)
-		fmt.Printf("%s: %d, Retry-After %q\n", path, response.Code, response.Header().Get("Retry-After"))
-	}
-	// Output:
-	// /orders/1: 202, Retry-After ""
-	// /orders/2: 202, Retry-After ""
-	// /orders/3: 429, Retry-After "60"
 }
 
 // clock is a limiter on a clock that moves to the moment for which a caller waits.

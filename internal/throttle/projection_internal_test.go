@@ -216,24 +216,6 @@ var (
 	}()
 )
 
-// BenchmarkProjection plans 100,000 admissions.
-func BenchmarkProjection(b *testing.B) {
-	for name, plan := range map[string]Plan{
-		"Rules": {Rules: deepRules}, "NamedCaps": {Rules: deepCaps},
-		"Calendar": {Rules: deepPeriods, Boundaries: deepDays},
-	} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				p := NewProjection(epochOfTraces, Key{User: "ada", Category: "chat"}, plan, nil, nil)
-				if p.Advance(100_000, Asking{}, maxMicros) != 100_000 {
-					b.Fatal("not all are planned")
-				}
-			}
-		})
-	}
-}
-
 // pastScript puts the past of a plan.
 var pastScript = redis.NewScript(LogFunctions + PastFunctions + `
 local list, plan = {}, read_plan(1, KEYS[1], KEYS[2])
