@@ -21,7 +21,7 @@ LDFLAGS := $(if $(VERSION),-X github.com/pacer-notify/pacer/internal/version.ver
 	$(if $(COMMIT),-X github.com/pacer-notify/pacer/internal/version.commit=$(COMMIT))
 
 # Where it is not installed, the Go command builds it, which takes some minutes. The workflows install this version too.
-GORELEASER := $(shell command -v goreleaser || echo go run github.com/goreleaser/goreleaser/v2@v2.17.0)
+GORELEASER := $(shell command -v goreleaser || echo go run github.com/goreleaser/goreleaser/v2@v2.16.0)
 
 # The benchmarks against other systems and the tools are modules of their own, so that what they need stays out of the
 # product's go.mod.
