@@ -12,8 +12,6 @@ import (
 )
 
 // It changes settings of its own process, so it is not parallel.
-//
-//nolint:paralleltest // see above
 func TestTuneMemory(t *testing.T) {
 	const limit = 512 << 20
 	for _, test := range []struct {

@@ -17,12 +17,7 @@ import (
 // long, so that they hold until they have ended for everybody.
 const clocksApart = time.Hour
 
-// ZoneOf is the time zone of a user: the user's own, else the policy's.
-func (p *Policy) ZoneOf(userID string) *time.Location {
-	wish, _ := p.Own.Of(userID)
-	return p.zoneOf(wish)
-}
-
+// zoneOf is the time zone of a user: the user's own, else the policy's.
 func (p *Policy) zoneOf(wish *preferences.Wish) *time.Location {
 	if wish.Zone != nil {
 		return wish.Zone

@@ -72,7 +72,7 @@ func TestTheSpreadIsForWhatIsHeld(t *testing.T) {
 	t.Parallel()
 	p, now := fixed(t, quietNow(t)), time.Now()
 	window := p.Current().Windows["night"]
-	night, _ := window.Next(throttle.MicrosOf(now), p.ZoneOf("ada"))
+	night, _ := window.Next(throttle.MicrosOf(now), p.Settings("ada", "default").Zone)
 	over := night[0].Until
 	spread := 0
 	for i := range 20 {

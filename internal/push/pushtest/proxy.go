@@ -22,7 +22,6 @@ type Proxy struct {
 
 	mu      sync.Mutex
 	tunnels []string
-	asked   int
 	refuse  int
 	hangs   bool
 	open    []net.Conn
@@ -106,16 +105,8 @@ func (p *Proxy) Tunnels() []string {
 	return slices.Clone(p.tunnels)
 }
 
-// Asked counts the requests.
-func (p *Proxy) Asked() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.asked
-}
-
 func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
-	p.asked++
 	refuse, hangs := p.refuse, p.hangs
 	p.mu.Unlock()
 	// What a client logs in with at a proxy has the form that it has at a server.
