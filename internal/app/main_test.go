@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"errors"
+	"flag"
 	"os"
 	"path/filepath"
 	"testing"
@@ -29,6 +30,10 @@ func trustTestServers() *processtest.Dir {
 }
 
 func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "8"); err != nil { // tests wait more than they compute
+		panic(err)
+	}
 	roots := trustTestServers()
 	options := []goleak.Option{
 		goleak.Cleanup(func(code int) {

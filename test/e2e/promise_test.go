@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -28,6 +29,21 @@ const (
 	// longestPromise is how far ahead a promise may be to be waited for.
 	longestPromise = 100 * time.Second
 )
+
+// nightUntil is a policy whose quiet hours began ten minutes before a full minute ends them, in UTC.
+func nightUntil(end time.Time, spread time.Duration, categories string) string {
+	clock := func(at time.Time) string { return at.UTC().Format("15:04") }
+	return fmt.Sprintf(`version: 1
+windows: {night: {closed: [{from: %q, to: %q}]}}
+quiet_hours: {window: night, spread: %s}
+categories:
+%s`, clock(end.Add(-10*time.Minute)), clock(end), spread, categories)
+}
+
+// nextMinute is the first full minute that is at least so far ahead.
+func nextMinute(ahead time.Duration) time.Time {
+	return time.Now().Add(ahead + time.Minute - time.Microsecond).Truncate(time.Minute)
+}
 
 // promisePolicy makes random plans: windows, gaps, reserves, counters, limits of the calendar, quiet hours that end at
 // a moment, and caps over several categories and on some channels.
@@ -325,3 +341,6 @@ func part(sorted []time.Duration, percent int) time.Duration {
 	}
 	return sorted[(len(sorted)-1)*percent/100].Round(10 * time.Microsecond)
 }
+
+// logged matches what the log channel writes of a delivery.
+var logged = regexp.MustCompile(`"msg":"notification","notification_id":"([^"]+)".*"admitted_at":"([^"]+)"`)
