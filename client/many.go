@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"github.com/pacer-notify/pacer/internal/plural"
 )
 
 // The bounds of one request of [Client.EnqueueMany], as the API has them.
@@ -37,7 +39,7 @@ func (c *Client) EnqueueMany(ctx context.Context, notifications []Notification) 
 		b := batchOf(notifications[len(results):])
 		if len(b.items) > 0 {
 			if err := c.enqueueBatch(ctx, b); err != nil {
-				return results, fmt.Errorf("enqueue %d notifications: %w", len(b.items), err)
+				return results, fmt.Errorf("enqueue %s: %w", plural.Of(len(b.items), "notification", "notifications"), err)
 			}
 		}
 		for i := range b.results {

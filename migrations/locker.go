@@ -38,7 +38,7 @@ func (l *locker) SessionLock(ctx context.Context, _ *sql.Conn) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("another process has migrated for %v: %w", lockTimeout, ctx.Err())
+			return fmt.Errorf("another process has been migrating the schema for %v: %w", lockTimeout, ctx.Err())
 		case <-ticker.C:
 		}
 	}

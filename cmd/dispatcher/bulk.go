@@ -14,6 +14,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/desk"
+	"github.com/pacer-notify/pacer/internal/plural"
 )
 
 const (
@@ -37,7 +38,7 @@ func (o *operator) changeMany(ctx context.Context, to streams, s *some, order de
 	if err := o.postBulk(ctx, order, &found); err != nil {
 		return err
 	}
-	size := count(found.Count, "notification", "notifications")
+	size := plural.Of(found.Count, "notification", "notifications")
 	if found.More {
 		size = "the first " + size + " (there are more; run the command again for these)"
 	}
@@ -108,7 +109,7 @@ func (o *operator) follow(ctx context.Context, to streams, job *desk.BulkJob) er
 		case err == nil:
 			seen = time.Now()
 		case !again || time.Since(seen) > bulkPatience:
-			return fmt.Errorf("it could not be learnt how far %s is; dispatcher jobs shows it: %w", job.ID, err)
+			return fmt.Errorf("could not read how far %s has got; dispatcher jobs shows it: %w", job.ID, err)
 		}
 	}
 	if live {

@@ -58,7 +58,7 @@ func TestAJobIsFollowedOn(t *testing.T) {
 		{name: "a moment", status: http.StatusServiceUnavailable, out: "done: 5 of 5 cancelled\n"},
 		{
 			name: "refused", status: http.StatusUnauthorized, code: 1,
-			err: "it could not be learnt how far job-1 is; dispatcher jobs shows it: not done: the store takes too long to respond\n",
+			err: "could not read how far job-1 has got; dispatcher jobs shows it: not done: the store takes too long to respond\n",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

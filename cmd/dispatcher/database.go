@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/pacer-notify/pacer/internal/deployment"
+	"github.com/pacer-notify/pacer/internal/plural"
 	"github.com/pacer-notify/pacer/internal/settings"
 	storepostgres "github.com/pacer-notify/pacer/internal/store/postgres"
 	"github.com/pacer-notify/pacer/migrations"
@@ -104,8 +105,9 @@ func (c *rebuildCommand) Run(ctx context.Context, to streams) error {
 	}
 	done, err := deployment.Rebuild(ctx, resolved, log)
 	if len(done.Partitions) > 0 {
-		_, printed := fmt.Fprintf(to.out, "rebuilt %d partitions in %s: %d waiting, %d windows\n", len(done.Partitions),
-			done.Took, done.Waiting, done.Windows)
+		_, printed := fmt.Fprintf(to.out, "rebuilt %s in %s: %s, %s\n", plural.Of(len(done.Partitions), "partition", "partitions"),
+			done.Took, plural.Of(done.Waiting, "waiting notification", "waiting notifications"),
+			plural.Of(done.Windows, "window", "windows"))
 		err = errors.Join(err, printed)
 	}
 	return err
@@ -122,7 +124,8 @@ func verify(ctx context.Context, resolved *settings.Resolved, to streams) error 
 		return err
 	}
 	if differences > 0 {
-		return fmt.Errorf("Redis and Postgres differ in %d places: verify again; if they still differ, run dispatcher rebuild", differences) //nolint:staticcheck // a name
+		return fmt.Errorf("Redis and Postgres differ in %s: verify again; if they still differ, run dispatcher rebuild", //nolint:staticcheck // a name
+			plural.Of(differences, "place", "places"))
 	}
 	_, err = fmt.Fprintln(to.out, "Redis matches Postgres")
 	return err

@@ -74,7 +74,7 @@ func (p *page) explanation(e *desk.Explanation) {
 	}
 	p.field("reply", verbatim(e.Reply))
 	if e.Ahead > 0 {
-		p.field("goes after", fmt.Sprintf("%d of the user's: by priority, then arrival", e.Ahead))
+		p.field("goes after", fmt.Sprintf("%d of the user's notifications, by priority, then arrival", e.Ahead))
 	}
 	if e.ExpiresAt != nil && e.Status.Waiting() {
 		p.field("expires", stamp(*e.ExpiresAt))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/pacer-notify/pacer/internal/deployment"
+	"github.com/pacer-notify/pacer/internal/plural"
 	"github.com/pacer-notify/pacer/internal/settings"
 )
 
@@ -32,7 +33,9 @@ func (c *importCommand) Run(ctx context.Context, to streams) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(to.out, "imported %d notifications, %d of them waiting, %d admissions, %d idempotency keys, %d devices\n",
-		done.Notifications, done.Waiting, done.Admissions, done.Keys, done.Devices)
+	_, err = fmt.Fprintf(to.out, "imported %s (%d waiting), %s, %s, %s\n",
+		plural.Of(done.Notifications, "notification", "notifications"), done.Waiting,
+		plural.Of(done.Admissions, "admission", "admissions"),
+		plural.Of(done.Keys, "idempotency key", "idempotency keys"), plural.Of(done.Devices, "device", "devices"))
 	return err
 }

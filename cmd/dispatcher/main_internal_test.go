@@ -144,7 +144,7 @@ func TestExplain(t *testing.T) {
 	}))
 	defer ops.Close()
 	got := ask(t, "explain", "n1", "--ops-listen", ops.Listener.Addr().String())
-	for _, want := range []string{"deferred", "user_cap 60/1h", "3 of the user's: by priority, then arrival"} {
+	for _, want := range []string{"deferred", "user_cap 60/1h", "3 of the user's notifications, by priority, then arrival"} {
 		if got.code != 0 || !strings.Contains(got.out, want) {
 			t.Errorf("%q is missing: %+v", want, got)
 		}

@@ -27,6 +27,6 @@ func tuneMemoryTo(log *slog.Logger, limit memlimit.Provider) {
 		debug.SetGCPercent(heapGrowth)
 	}
 	if _, err := memlimit.Set(memlimit.WithRatio(memoryShare), memlimit.WithProvider(limit)); err != nil {
-		log.Warn("the memory limit of this process can't be read; set GOMEMLIMIT where memory is short", "error", err)
+		log.Warn("could not read the memory limit of this process; set GOMEMLIMIT where memory is short", "error", err)
 	}
 }

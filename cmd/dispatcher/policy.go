@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/pacer-notify/pacer/internal/ops"
+	"github.com/pacer-notify/pacer/internal/plural"
 )
 
 type policyShowCommand struct {
@@ -42,7 +43,7 @@ func (c *policyShowCommand) Run(ctx context.Context, to streams) error {
 		}
 	}
 	if all := len(in.Processes); all > 0 {
-		fmt.Fprintf(&who, "# in force on %d of %s\n", holders(&in, in.Version), count(all, "process", "processes"))
+		fmt.Fprintf(&who, "# in force on %d of %s\n", holders(&in, in.Version), plural.Of(all, "process", "processes"))
 	} else {
 		fmt.Fprintf(&who, "# %s\n", nobodyListed)
 	}

@@ -57,8 +57,8 @@ func TestPolicyApplyAsksAgain(t *testing.T) {
 		{name: "a moment", looks: 3, wait: "10m", out: "version " + version + " is in force on 1 of 1 process\n"},
 		{
 			name: "to the end", looks: math.MaxInt64, wait: "1s", code: 1,
-			err: "dispatcher: the policy file holds version " + version + " now, but it could not be learnt which processes " +
-				"have it; dispatcher policy show names them: ",
+			err: "dispatcher: the policy file now holds version " + version + ", but pacer could not ask which processes " +
+				"have loaded it; dispatcher policy show names them: ",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/desk"
 	"github.com/pacer-notify/pacer/internal/ops"
+	"github.com/pacer-notify/pacer/internal/plural"
 	"github.com/pacer-notify/pacer/internal/policy"
 	"github.com/pacer-notify/pacer/internal/settings"
 )
@@ -137,7 +138,7 @@ func replaceWatched(in *ops.PolicyInForce, text string) error {
 		return fmt.Errorf("the policy file of the dispatcher is not on this host: %w; run this on the dispatcher's host, or change the file there as you usually do", err)
 	}
 	if holds == "" {
-		return fmt.Errorf("%s; correct that first, such as the file's permissions: until the dispatcher can read its file, nothing shows that the one on this host is the same",
+		return fmt.Errorf("%s; correct that first (for example, the file's permissions): only a dispatcher that can read its policy file shows that the file on this host is the same one",
 			in.Refused)
 	}
 	known, err := policy.ReadFile(target)
@@ -190,7 +191,7 @@ func giveBack(file *os.File, replaced os.FileInfo, chown func(file *os.File, uid
 	if err == nil || replaced.Mode()&readableByAll != 0 {
 		return nil
 	}
-	return fmt.Errorf("it belongs to user %d and group %d, and not everybody may read it: run this as root or as its owner: %w",
+	return fmt.Errorf("the file belongs to user %d and group %d, and others may not read it; run this command as root or as that user: %w",
 		owner.Uid, owner.Gid, err)
 }
 
@@ -208,7 +209,7 @@ func (c *policyApplyCommand) await(ctx context.Context, to streams, version stri
 			if all > 0 && have != told { // none is listed until the first has announced itself
 				told = have
 				if _, err := fmt.Fprintf(to.out, "version %s is in force on %d of %s\n", version, have,
-					count(all, "process", "processes")); err != nil {
+					plural.Of(all, "process", "processes")); err != nil {
 					return err
 				}
 			}
@@ -226,7 +227,7 @@ func (c *policyApplyCommand) await(ctx context.Context, to streams, version stri
 		}
 		switch {
 		case over && err != nil:
-			return fmt.Errorf("the policy file holds version %s now, but it could not be learnt which processes have it; dispatcher policy show names them: %w",
+			return fmt.Errorf("the policy file now holds version %s, but pacer could not ask which processes have loaded it; dispatcher policy show names them: %w",
 				version, err)
 		case over:
 			return c.missing(to, in, version)

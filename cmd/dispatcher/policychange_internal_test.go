@@ -170,7 +170,7 @@ func TestPolicyApplyKeepsAnotherHostsFile(t *testing.T) {
 		{
 			name: "none could be read",
 			told: ops.Policy{Version: policy.VersionOf(here), Refused: "the policy file policy.yaml can't be read: x"},
-			err:  "the policy file policy.yaml can't be read: x; correct that first, such as the file's permissions",
+			err:  "the policy file policy.yaml can't be read: x; correct that first (for example, the file's permissions)",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -290,7 +290,7 @@ func TestAReplacedFileKeepsItsOwner(t *testing.T) {
 	}{
 		{name: "given back", mode: 0o640},
 		{name: "not permitted", mode: 0o640, chown: os.ErrPermission, err: fmt.Sprintf(
-			"it belongs to user %d and group %d, and not everybody may read it: run this as root or as its owner", uid, gid)},
+			"the file belongs to user %d and group %d, and others may not read it; run this command as root or as that user", uid, gid)},
 		{name: "not permitted, and not needed", mode: 0o644, chown: os.ErrPermission},
 	} {
 		t.Run(c.name, func(t *testing.T) {

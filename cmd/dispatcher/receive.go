@@ -55,7 +55,7 @@ func (c *receiveCommand) Run(ctx context.Context, to streams) error {
 		err = errors.Join(server.Shutdown(drain), <-served)
 	}
 	s := receiving.Summary()
-	_, _ = fmt.Fprintf(to.err, "received %d: %d failed as told, %d with an invalid signature, %d no notification\n",
+	_, _ = fmt.Fprintf(to.err, "received %d: failed on purpose %d, invalid signature %d, not a notification %d\n",
 		s.Received, s.Failed, s.Invalid, s.Faulty) // see above
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil

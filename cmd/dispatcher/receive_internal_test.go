@@ -94,7 +94,7 @@ func TestReceive(t *testing.T) {
 		!strings.Contains(lines[1], "s after the one before, unsigned, n1 -> 204") {
 		t.Errorf("%+v", got)
 	}
-	if !strings.Contains(got.err, "received 2: 1 failed as told, 0 with an invalid signature, 0 no notification") {
+	if !strings.Contains(got.err, "received 2: failed on purpose 1, invalid signature 0, not a notification 0") {
 		t.Errorf("said %s", got.err)
 	}
 }
@@ -122,7 +122,7 @@ func TestReceiveVerifies(t *testing.T) {
 	}, "--secret", secret)
 	lines := strings.Split(got.out, "\n")
 	if len(lines) != 3 || !strings.Contains(lines[0], ", valid, ") || !strings.Contains(lines[1], ", invalid, ") ||
-		!strings.Contains(got.err, "1 with an invalid signature") {
+		!strings.Contains(got.err, "invalid signature 1") {
 		t.Errorf("%+v", got)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/app"
 	"github.com/pacer-notify/pacer/internal/calendar"
+	"github.com/pacer-notify/pacer/internal/plural"
 	"github.com/pacer-notify/pacer/internal/policy"
 	"github.com/pacer-notify/pacer/internal/settings"
 )
@@ -37,7 +38,7 @@ func (c *serveCommand) Run(ctx context.Context, to streams) error {
 	if err != nil {
 		return err
 	}
-	log.InfoContext(ctx, "the time zones of quiet hours", "tzdata", calendar.Database())
+	log.InfoContext(ctx, "loaded the time zones for quiet hours", "tzdata", calendar.Database())
 	stopReloading := reloadOnHangup(ctx, hangups, process, log)
 	defer stopReloading()
 	return process.Run(ctx)
@@ -130,7 +131,7 @@ func (c *policyCheckCommand) Run(to streams) error {
 		return err
 	}
 	_, err = fmt.Fprintf(to.out, "%s is valid: %s, %s, version %s\n\n%s", c.File,
-		count(len(p.Categories), "category", "categories"), count(len(p.UserCap), "user cap", "user caps"),
+		plural.Of(len(p.Categories), "category", "categories"), plural.Of(len(p.UserCap), "user cap", "user caps"),
 		p.Version(), p.Describe(settings.Channels{}.Deliveries()))
 	return err
 }
@@ -150,12 +151,4 @@ func readPolicy(file string, to streams) (*policy.Policy, error) {
 		_, _ = fmt.Fprintf(to.err, "%s:%d:%d: warning: %s\n", w.File, w.Line, w.Column, w.Message) // nowhere else to tell
 	}
 	return p, nil
-}
-
-// count writes a number of things.
-func count(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }

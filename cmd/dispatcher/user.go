@@ -99,7 +99,7 @@ func (p *page) category(c *desk.UserCategory, said bool) {
 	for _, item := range c.Waiting {
 		text := item.ID + " by " + item.Channel + ": " + item.WaitsFor
 		if item.Ahead > 0 {
-			text += fmt.Sprintf(", %d of the user's before it", item.Ahead)
+			text += fmt.Sprintf(", after %d of the user's notifications", item.Ahead)
 		}
 		p.field("  waits", text)
 	}

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/pacer-notify/pacer/internal/ops"
+	"github.com/pacer-notify/pacer/internal/plural"
 	"github.com/pacer-notify/pacer/internal/stats"
 	"github.com/pacer-notify/pacer/internal/timespan"
 )
@@ -124,13 +125,14 @@ func showSnapshot(to io.Writer, s *ops.Snapshot) error {
 	showCounts(line, s)
 	showEnded(line, s)
 	if found := s.Invariants; !found.At.IsZero() {
-		line("invariants", "%d violations, %d unended, %s", found.Violations, found.Unended, clock(found.At))
+		line("invariants", "%s, %d unended, %s", plural.Of(found.Violations, "violation", "violations"), found.Unended,
+			clock(found.At))
 	}
 	for _, p := range s.Pauses {
 		line("paused", "%s %s %s", p.Kind, p.Name, strings.TrimPrefix(pausedBy(&p), "paused "))
 	}
 	if r := s.Retime; r != nil {
-		line("policy", "%d of %s rescheduled under %s", r.Done, count(r.Users, "user", "users"), r.Version)
+		line("policy", "%d of %s rescheduled under %s", r.Done, plural.Of(r.Users, "user", "users"), r.Version)
 	}
 	showProcesses(line, s)
 	_, err := io.WriteString(to, text.String())
@@ -145,7 +147,7 @@ func showCounts(line lines, s *ops.Snapshot) {
 	if s.OldestDeferredSeconds > 0 {
 		oldest = ", oldest " + seconds(s.OldestDeferredSeconds)
 	}
-	line("deferred", "%d of %s%s", s.Deferred, count(int(s.UsersDeferred), "user", "users"), oldest)
+	line("deferred", "%d of %s%s", s.Deferred, plural.Of(s.UsersDeferred, "user", "users"), oldest)
 	if left, deferred := s.Drained(); deferred {
 		bound := "in about"
 		if !s.CrowdsExact {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/plural"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
@@ -89,7 +90,7 @@ type First struct{ UserID, Category, Payload string }
 // one Placed for each, in order.
 func (a *Agendas) Accept(ctx context.Context, partition int, entries []Entry) ([]Placed, error) {
 	if a.cfg.Full() {
-		return nil, fmt.Errorf("accept %d notifications in partition %d: %w", len(entries), partition, ErrFull)
+		return nil, fmt.Errorf("accept notifications in partition %d: %w", partition, ErrFull)
 	}
 	under := ""
 	if a.cfg.Guarded {
@@ -123,7 +124,8 @@ func (a *Agendas) acceptUnder(ctx context.Context, under string, partition int, 
 	}
 	reply, err := a.run(ctx, a.accept, partition, args)
 	if err != nil {
-		return nil, fmt.Errorf("accept %d notifications in partition %d: %w", len(entries), partition, lost(err))
+		return nil, fmt.Errorf("accept %s in partition %d: %w", plural.Of(len(entries), "notification", "notifications"),
+			partition, lost(err))
 	}
 	if len(reply) != 2+len(entries) {
 		return nil, fmt.Errorf("accept %d notifications in partition %d: the script returned %d fields",

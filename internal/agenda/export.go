@@ -127,7 +127,7 @@ const importKey = "pacer:import"
 func (a *Agendas) Importing(ctx context.Context) (ImportState, error) {
 	text, err := a.client.Get(ctx, importKey).Result()
 	if err != nil && !errors.Is(err, redis.Nil) {
-		return "", fmt.Errorf("look whether Redis was imported: %w", err)
+		return "", fmt.Errorf("check whether Redis was imported: %w", err)
 	}
 	return ImportState(text), nil
 }

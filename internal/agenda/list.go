@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/plural"
 )
 
 // ScanBatch is about how many keys one step of a scan looks at, in one go.
@@ -112,7 +113,7 @@ func (a *Agendas) readStates(ctx context.Context, node redis.UniversalClient, ke
 		read[i] = pipe.HGetAll(ctx, key)
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
-		return nil, fmt.Errorf("read %d notifications: %w", len(keys), err)
+		return nil, fmt.Errorf("read %s: %w", plural.Of(len(keys), "notification", "notifications"), err)
 	}
 	states := make([]*State, 0, len(keys))
 	for i, key := range keys {

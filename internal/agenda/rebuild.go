@@ -45,7 +45,7 @@ func (a *Agendas) Identity(ctx context.Context) (string, error) {
 		info, err = a.client.Info(ctx).Result() // the embedded engine takes no section
 	}
 	if err != nil {
-		return "", fmt.Errorf("ask Redis who it is: %w", err)
+		return "", fmt.Errorf("ask Redis for its identity: %w", err)
 	}
 	return identityOf(info), nil
 }

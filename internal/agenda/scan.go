@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/plural"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
@@ -80,7 +81,7 @@ func readKnown(ctx context.Context, node redis.UniversalClient, keys []string, d
 		read[i] = pipe.HMGet(ctx, key, "u", "c", "p", "v", "s", "m", "t", "e", "b", "P", "M")
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
-		return fmt.Errorf("read %d notifications: %w", len(keys), err)
+		return fmt.Errorf("read %s: %w", plural.Of(len(keys), "notification", "notifications"), err)
 	}
 	for i, key := range keys {
 		fields := read[i].Val()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/plural"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
@@ -41,7 +42,8 @@ func (a *Agendas) Find(ctx context.Context, partition int, entries []Entry) ([]S
 		}
 		reply, err := a.standing.Run(ctx, a.client, a.keys(partition), args...).StringSlice()
 		if err != nil {
-			return nil, fmt.Errorf("find %d notifications of partition %d: %w", len(part), partition, err)
+			return nil, fmt.Errorf("find %s of partition %d: %w", plural.Of(len(part), "notification", "notifications"),
+				partition, err)
 		}
 		for pair := range slices.Chunk(reply, 2) {
 			in := func(place string) bool { return strings.Contains(pair[1], place) }
@@ -63,7 +65,8 @@ func (a *Agendas) Awake(ctx context.Context, partition int, userIDs []string) ([
 		}
 		reply, err := a.awake.Run(ctx, a.client, a.keys(partition), args...).Int64Slice()
 		if err != nil {
-			return nil, fmt.Errorf("look for the wake-ups of %d users of partition %d: %w", len(part), partition, err)
+			return nil, fmt.Errorf("look for the wake-ups of %s of partition %d: %w", plural.Of(len(part), "user", "users"),
+				partition, err)
 		}
 		for _, well := range reply {
 			awake = append(awake, well == 1)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/plural"
 	"github.com/pacer-notify/pacer/internal/throttle"
 	"github.com/pacer-notify/pacer/internal/timespan"
 )
@@ -93,7 +94,7 @@ func (a *Agendas) LookupMany(ctx context.Context, users, ids []string) ([]*State
 		read[i] = pipe.HGetAll(ctx, a.partitions[a.PartitionOf(users[i])]+"n:"+id)
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
-		return nil, fmt.Errorf("read %d notifications: %w", len(ids), err)
+		return nil, fmt.Errorf("read %s: %w", plural.Of(len(ids), "notification", "notifications"), err)
 	}
 	states := make([]*State, len(ids))
 	for i, id := range ids {

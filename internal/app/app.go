@@ -282,7 +282,7 @@ func (a *App) Run(ctx context.Context) error {
 		a.log.InfoContext(ctx, "this process has stopped")
 		return errors.Join(failure, err)
 	case <-patience.C:
-		a.log.WarnContext(ctx, "this process ends without closing its connections, because a store does not respond")
+		a.log.WarnContext(ctx, "a store does not respond; this process ends without closing its connections")
 		return failure
 	}
 }

@@ -130,7 +130,7 @@ func TestARefusedDispatcherPublishesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := open(t, on(t, url, 16), parse(t, anotherPolicy))
-	refused(t, err, "--partitions says 16")
+	refused(t, err, "--partitions is 16")
 	broken := on(t, url, 8)
 	broken.Templates = filepath.Join(t.TempDir(), "nowhere")
 	_, err = open(t, broken, parse(t, anotherPolicy))

@@ -10,6 +10,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/endpoints"
 	"github.com/pacer-notify/pacer/internal/events"
+	"github.com/pacer-notify/pacer/internal/plural"
 	"github.com/pacer-notify/pacer/internal/presence"
 	"github.com/pacer-notify/pacer/internal/refusal"
 	"github.com/pacer-notify/pacer/internal/settings"
@@ -150,6 +151,6 @@ func (d *Deployment) unimported(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("keeps %d waiting notifications of a deployment without DATABASE_URL, with its windows, devices and idempotency keys, which are not in Postgres",
-		t.Queued+t.Deferred+t.Scheduled+t.Retrying+t.Sending), nil
+	return fmt.Sprintf("keeps %s of a deployment without DATABASE_URL, with its windows, devices and idempotency keys, which are not in Postgres",
+		plural.Of(t.Queued+t.Deferred+t.Scheduled+t.Retrying+t.Sending, "waiting notification", "waiting notifications")), nil
 }

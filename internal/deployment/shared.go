@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pacer-notify/pacer/internal/plural"
 	"github.com/pacer-notify/pacer/internal/policy"
 	"github.com/pacer-notify/pacer/internal/refusal"
 )
@@ -37,8 +38,8 @@ func AgreeOnPartitions(ctx context.Context, client redis.UniversalClient, partit
 
 // refusePartitions says that a process has another number of partitions than its deployment.
 func refusePartitions(deployed, own int) error {
-	return refusal.New("this deployment has %d partitions, --partitions says %d: every process must use the same number",
-		deployed, own)
+	return refusal.New("this deployment has %s, but --partitions is %d: every process must use the same number",
+		plural.Of(deployed, "partition", "partitions"), own)
 }
 
 // Partitions reads the deployment's number of partitions; 0 when no process has started yet.

@@ -34,7 +34,7 @@ func TestTheFirstProcessDecidesHowManyPartitionsThereAre(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	refused(t, deployment.AgreeOnPartitions(t.Context(), client, 16), "has 8 partitions, --partitions says 16")
+	refused(t, deployment.AgreeOnPartitions(t.Context(), client, 16), "has 8 partitions, but --partitions is 16")
 	if n, err := deployment.Partitions(t.Context(), client); n != 8 || err != nil {
 		t.Errorf("after the refusal: %d, %v, want 8", n, err)
 	}

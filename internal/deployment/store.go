@@ -25,7 +25,7 @@ func (d *Deployment) openStore(ctx context.Context, current func() *policy.Polic
 	if !cfg.Settings.Setup.Embedded() {
 		d.Memory = redismemory.New(d.Redis.Client, cfg.Log)
 		if err := d.Memory.Look(ctx); err != nil { // Run looks again
-			cfg.Log.WarnContext(ctx, "could not read how full Redis is; trying again", "error", err)
+			cfg.Log.WarnContext(ctx, "could not read how full Redis is; retrying", "error", err)
 		}
 	}
 	d.Agendas, err = agenda.New(d.Redis.Pipe, agenda.Config{

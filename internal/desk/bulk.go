@@ -14,6 +14,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/plural"
 )
 
 // BulkOrder is what is posted to /bulk: what to do to which notifications. Without Confirm it only counts them; with
@@ -161,7 +162,7 @@ func (m *Many) BeginBulk(ctx context.Context, o BulkOrder, by string) (*BulkJob,
 	}
 	m.note(ctx, control.Entry{
 		By: by, Action: "bulk " + o.Action, Subject: j.Filter,
-		Detail: strings.TrimSpace(fmt.Sprintf("%d notifications, %s %s %s", count, j.ID, o.Channel, o.Why)),
+		Detail: strings.TrimSpace(fmt.Sprintf("%s, %s %s %s", plural.Of(count, "notification", "notifications"), j.ID, o.Channel, o.Why)),
 	})
 	return m.Job(ctx, j.ID)
 }

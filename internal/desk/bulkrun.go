@@ -271,7 +271,7 @@ func (m *Many) changeAll(ctx context.Context, j *control.Job, redo bool) (map[st
 
 // errUntold says that a job can't go on, since it depends on what Redis tells whether the filter selects its
 // notifications.
-var errUntold = errors.New("Redis does not tell in time what the notifications wait for") //nolint:staticcheck // a name
+var errUntold = errors.New("Redis did not say in time what the notifications wait for") //nolint:staticcheck // a name
 
 // byUser reads notifications, and returns those of each user, oldest first. Those that are no longer known are skipped.
 func (m *Many) byUser(ctx context.Context, ids []string) (

@@ -12,6 +12,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/plural"
 	"github.com/pacer-notify/pacer/internal/policy"
 )
 
@@ -214,7 +215,7 @@ func (d *PolicyDiff) String() string {
 		}
 	}
 	if d.Looked < d.Users {
-		fmt.Fprintf(&text, "Estimated from %d of %d users, picked at random.\n", d.Looked, d.Users)
+		fmt.Fprintf(&text, "Estimated from %d of %s, picked at random.\n", d.Looked, plural.Of(d.Users, "user", "users"))
 	}
 	return text.String()
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/patience"
+	"github.com/pacer-notify/pacer/internal/plural"
 )
 
 // State says in one word where a user stands in a category.
@@ -335,7 +336,7 @@ func (u *User) worst() (parts []string) {
 		}
 	}
 	if left > 0 {
-		parts = append(parts, fmt.Sprintf("%d more categories hold something back", left))
+		parts = append(parts, plural.Of(left, "more category holds something back", "more categories hold something back"))
 	}
 	return parts
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/patience"
+	"github.com/pacer-notify/pacer/internal/plural"
 )
 
 // latestShown is how many of a user's latest notifications are shown.
@@ -226,7 +226,8 @@ func (d *Desk) askAgendas(ctx context.Context, s *situation) (known inAgenda, er
 		return known, err
 	}
 	if all.Unread > 0 {
-		known.notes = []string{fmt.Sprintf("%d more are scheduled or retrying and are not counted here.", all.Unread)}
+		known.notes = []string{plural.Of(all.Unread, "more is scheduled or retrying and is not counted here.",
+			"more are scheduled or retrying and are not counted here.")}
 	}
 	waiting := map[string]agenda.UserWaiting{}
 	categories := d.cfg.Policy.CategoryNames()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/plural"
 	"github.com/pacer-notify/pacer/internal/throttle"
 	"github.com/pacer-notify/pacer/internal/timespan"
 )
@@ -72,7 +73,8 @@ func (s *situation) waitForTime(v *notification.View) wait {
 		switch {
 		case s.fleet.Workers == 0:
 		case s.fleet.busy():
-			w.words += fmt.Sprintf(": all are busy, with %d deliveries under way, the most they may have", s.fleet.InFlight)
+			w.words += fmt.Sprintf(": all are busy, with %s under way, the most they may have",
+				plural.Of(s.fleet.InFlight, "delivery", "deliveries"))
 		case at.After(s.now):
 			w.words += ", goes out at " + moment(at)
 		default:

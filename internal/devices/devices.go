@@ -178,7 +178,7 @@ func (f *Fanout) note(ctx context.Context, m push.Message, target *notification.
 	noting, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
 	defer cancel()
 	if err := f.store.NoteDelivery(noting, m.Notification, delivery); err != nil {
-		f.log.WarnContext(ctx, "could not note what became of a notification on a device; a retry may go there again",
+		f.log.WarnContext(ctx, "could not record the outcome of a delivery to a device; a retry may send the notification there again",
 			"notification_id", m.ID, "error", err)
 	}
 	if failure != nil && failure.Class == push.TargetGone {

@@ -197,7 +197,7 @@ func (d *Dispatcher) Stop() {
 		select {
 		case <-done:
 		case <-drain.C:
-			d.cfg.Log.Warn("stopped before the store had replied to everything and all deliveries had finished; "+
+			d.cfg.Log.Warn("stopped before all deliveries had finished and the store had recorded them; "+
 				"notifications still in flight may be sent again", "in_flight", d.Undone())
 		}
 	})

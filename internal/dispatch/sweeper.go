@@ -177,7 +177,7 @@ func (s *Sweeper) sweepOnce(ctx context.Context, partition int) (more bool, err 
 		return false, err
 	}
 	if repairs.ClockSetBack > 0 {
-		s.log.WarnContext(ctx, "the clock of Redis was set back; waking the users for whom something waits",
+		s.log.WarnContext(ctx, "the clock of Redis was set back; waking all users with waiting notifications",
 			"partition", partition, "by", repairs.ClockSetBack.String())
 	}
 	if repairs.LeasesEnded+repairs.Expired+repairs.Woken+len(repairs.Accepted) > 0 {

@@ -103,7 +103,7 @@ func Hurry(ctx context.Context, agendas *agenda.Agendas, allow func(context.Cont
 		return agendas.Hurry(ctx, partition, allow, userIDs...)
 	}
 	if err := eachUser(ctx, agendas, hurry); err != nil {
-		log.WarnContext(ctx, "could not retry at once the notifications that wait for the new credentials; they are retried within about a minute",
+		log.WarnContext(ctx, "could not wake the notifications that wait for new credentials; they are retried within about a minute",
 			"error", err)
 	}
 }

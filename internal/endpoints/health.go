@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/events"
+	"github.com/pacer-notify/pacer/internal/plural"
 )
 
 // Health is what has become of the deliveries to an endpoint. All its moments are of the store's clock.
@@ -80,7 +81,7 @@ func (h *Health) Words() string {
 
 // last describes the latest failure.
 func (h *Health) last() string {
-	text := fmt.Sprintf("%d attempts failed, the latest with %s", h.Failures, h.Failure)
+	text := fmt.Sprintf("%s failed, the latest with %s", plural.Of(h.Failures, "attempt", "attempts"), h.Failure)
 	if h.Reply != "" {
 		text += ": " + h.Reply
 	}

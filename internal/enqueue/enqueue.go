@@ -18,6 +18,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/pacer-notify/pacer/internal/plural"
 	"github.com/pacer-notify/pacer/internal/wire"
 )
 
@@ -244,8 +245,8 @@ func (r *run) flush(ctx context.Context) error {
 		return r.stoppedBy(err)
 	}
 	if told := response.Accepted + response.Rejected; told != len(r.next.lines) {
-		err := fmt.Errorf("its response is not pacer's: it tells of %d notifications, sent were %d", told,
-			len(r.next.lines))
+		err := fmt.Errorf("its response is not pacer's: it counts %s, but %d were sent",
+			plural.Of(told, "notification", "notifications"), len(r.next.lines))
 		return r.stoppedBy(&UnreachableError{r.cfg.API.URL, err})
 	}
 	r.summary.Accepted += response.Accepted - response.Repeated

@@ -46,7 +46,7 @@ func (p *Postgres) After(ctx context.Context, sequence int64, limit int) ([]Even
 func (p *Postgres) GoOnAfter(ctx context.Context, sequence int64) error {
 	if _, err := p.pool.Exec(ctx, `UPDATE pacer.numbers SET value = greatest(value, $1) WHERE name = 'event'`,
 		sequence); err != nil {
-		return fmt.Errorf("go on with the numbers of events: %w", err)
+		return fmt.Errorf("continue the numbering of events: %w", err)
 	}
 	return nil
 }
@@ -71,7 +71,7 @@ func (p *Postgres) Hold(ctx context.Context, receiver, holder string, lease time
 	case errors.Is(err, pgx.ErrNoRows):
 		return Progress{}, false, nil
 	case err != nil:
-		return Progress{}, false, fmt.Errorf("hold a receiver of events: %w", err)
+		return Progress{}, false, fmt.Errorf("lock a receiver of events: %w", err)
 	}
 	return progress, true, nil
 }

@@ -129,7 +129,7 @@ func (r *Redis) Hold(ctx context.Context, receiver, holder string, lease time.Du
 	reply, err := holdScript.Run(ctx, r.client, []string{progressPrefix + receiver, SequenceKey}, holder,
 		lease.Milliseconds()).StringSlice()
 	if err != nil {
-		return Progress{}, false, fmt.Errorf("hold a receiver of events: %w", err)
+		return Progress{}, false, fmt.Errorf("lock a receiver of events: %w", err)
 	}
 	p, held, err := progressOf(reply)
 	return p, held, err

@@ -116,7 +116,7 @@ func (s *Sender) every(ctx context.Context, interval time.Duration, do func(cont
 	defer ticker.Stop()
 	for {
 		if err := do(ctx); err != nil && ctx.Err() == nil {
-			s.cfg.Log.WarnContext(ctx, "could not send or forget events; trying again", "error", err)
+			s.cfg.Log.WarnContext(ctx, "could not send or delete events; retrying", "error", err)
 		}
 		select {
 		case <-ctx.Done():

@@ -131,10 +131,10 @@ func (a *api) away(ctx context.Context, what string, err error) error {
 		return later("no promise can be made now, because Redis does not respond, is being rebuilt or has yet to catch up; nothing was accepted: try again, or send it without promise and max_wait")
 	}
 	if locked, ok := errors.AsType[*notification.LockedError](err); ok {
-		a.cfg.Log.WarnContext(ctx, "a record in the database is locked", "while", what, "error", err)
+		a.cfg.Log.WarnContext(ctx, "a row in the database is locked; refused the request", "while", what, "error", err)
 		return later(locked.Error())
 	}
-	a.cfg.Log.ErrorContext(ctx, "could not reach the store", "while", what, "error", err)
+	a.cfg.Log.ErrorContext(ctx, "could not reach the store; refused the request", "while", what, "error", err)
 	return later("the store can't be reached now; try again")
 }
 

@@ -167,7 +167,7 @@ func (a *api) withInbox(w http.ResponseWriter, r *http.Request,
 		}
 	case err != nil:
 		status = http.StatusServiceUnavailable
-		a.cfg.Log.ErrorContext(r.Context(), "could not reach the store", "while", "unsubscribe a user", "error", err)
+		a.cfg.Log.ErrorContext(r.Context(), "could not reach the store; refused the request", "while", "unsubscribe a user", "error", err)
 		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
 		page = unsubscribePage{Title: "This does not work now.", Text: "Nothing has changed. Try again in a minute."}
 	}

@@ -313,7 +313,7 @@ func (r *round) tellUnchecked(ctx context.Context) (n int) {
 		if of.version != "" {
 			about = append(about, "policy_version", of.version)
 		}
-		r.cfg.Log.InfoContext(ctx, "some admissions can't be checked", append(about, "admissions", r.unchecked[of])...)
+		r.cfg.Log.InfoContext(ctx, "some admissions can't be checked against their limits; the invariant checker skips them", append(about, "admissions", r.unchecked[of])...)
 		n += r.unchecked[of]
 	}
 	return n

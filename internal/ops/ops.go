@@ -121,6 +121,6 @@ func (h *handler) writeJSON(w http.ResponseWriter, r *http.Request, body any) {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
 	if err := encoder.Encode(body); err != nil {
-		h.cfg.Log.DebugContext(r.Context(), "write an ops page", "error", err)
+		h.cfg.Log.DebugContext(r.Context(), "could not write an ops page", "error", err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/control"
+	"github.com/pacer-notify/pacer/internal/plural"
 	"github.com/pacer-notify/pacer/internal/push"
 	"github.com/pacer-notify/pacer/internal/settings"
 	"github.com/pacer-notify/pacer/internal/stats"
@@ -28,7 +29,8 @@ func problems(s *Snapshot) []string {
 	var all []string
 	add := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
 	if s.Invariants.Violations > 0 {
-		add("Limits were exceeded: the invariant checker found %d deliveries beyond a limit.", s.Invariants.Violations)
+		add("Limits were exceeded: the invariant checker found %s beyond a limit.",
+			plural.Of(s.Invariants.Violations, "delivery", "deliveries"))
 	}
 	storeProblems(s, add)
 	processProblems(s, add)
@@ -83,14 +85,15 @@ func storeProblems(s *Snapshot, add func(string, ...any)) {
 	case pg.Error != "":
 		add("Postgres does not respond (%s): nothing is accepted or delivered.", pg.Error)
 	case pg.Took >= slowPostgres.Seconds() && pg.InUse >= pg.Max:
-		add("Postgres is slow: a connection and a reply took %.1f s; all %d connections are in use.", pg.Took, pg.Max)
+		add("Postgres is slow: a connection and a reply took %.1f s; all connections (%d) are in use.", pg.Took, pg.Max)
 	case pg.Took >= slowPostgres.Seconds():
 		add("Postgres is slow: a reply took %.1f s.", pg.Took)
 	}
 	if pg != nil && pg.Lock != nil {
-		add("Locked: %d of pacer's statements have waited for up to %s for a lock that session %d holds on Postgres (user %s%s).",
-			pg.Lock.Statements, timespan.Seconds(time.Duration(pg.Lock.Waited*float64(time.Second))), pg.Lock.PID,
-			pg.Lock.User, named(pg.Lock.Application))
+		add("Locked: session %d on Postgres (user %s%s) holds a lock, and %s waited for it for up to %s.",
+			pg.Lock.PID, pg.Lock.User, named(pg.Lock.Application),
+			plural.Of(pg.Lock.Statements, "statement of pacer has", "statements of pacer have"),
+			timespan.Seconds(time.Duration(pg.Lock.Waited*float64(time.Second))))
 	}
 	if pg != nil && apart(pg.ClockAhead) && redisClock(s) == 0 {
 		add("Postgres's clock is %s Redis's: acceptance, expiry and lateness use both clocks, so correct the one that is wrong.", ahead(pg.ClockAhead))
@@ -104,8 +107,9 @@ func processProblems(s *Snapshot, add func(string, ...any)) {
 		add("No worker is alive: nothing is delivered.")
 	}
 	if inFlight, concurrency := load(workers); concurrency > 0 && inFlight >= concurrency {
-		add("All workers are busy: %d of %d deliveries are under way, and %d notifications wait for one of them to end.",
-			inFlight, concurrency, s.Queued)
+		add("All workers are busy, with %s under way, the most they may have; %s for one of them to end.",
+			plural.Of(inFlight, "delivery", "deliveries"),
+			plural.Of(s.Queued, "notification waits", "notifications wait"))
 	}
 	var gone []string
 	for _, g := range s.Gone {
@@ -246,8 +250,9 @@ func (c *crowding) follow(s *Snapshot) []string {
 	case c.since.IsZero():
 		c.since = s.At
 	case s.At.Sub(c.since) >= stuckAfter:
-		return []string{fmt.Sprintf("%d notifications wait for a provider: the limit of a channel or target is used up "+
-			"(--CHANNEL-limits), or a host has as many calls under way as it may have.", s.Waiting.Provider)}
+		return []string{fmt.Sprintf("Waiting for a provider: %s. The limit of a channel or target is used up "+
+			"(--CHANNEL-limits), or a host has as many calls under way as it may have.",
+			plural.Of(s.Waiting.Provider, "notification", "notifications"))}
 	}
 	return nil
 }

@@ -125,7 +125,7 @@ func TestProblemsNameTheirCauses(t *testing.T) {
 				},
 			},
 			want: []string{
-				"All workers are busy: 12 of 12 deliveries are under way, and 9 notifications wait for one of them to end.",
+				"All workers are busy, with 12 deliveries under way, the most they may have; 9 notifications wait for one of them to end.",
 			},
 		},
 		"Redis full": {
@@ -142,8 +142,8 @@ func TestProblemsNameTheirCauses(t *testing.T) {
 			s: ops.Snapshot{Postgres: &ops.Postgres{
 				Lock: &ops.Lock{Statements: 3, Waited: 14.2, PID: 77, User: "ann", Application: "psql"},
 			}},
-			want: []string{"Locked: 3 of pacer's statements have waited for up to 14s for a lock that session 77 holds on Postgres " +
-				"(user ann, application psql)."},
+			want: []string{"Locked: session 77 on Postgres (user ann, application psql) holds a lock, and 3 statements of pacer " +
+				"have waited for it for up to 14s."},
 		},
 		"Redis's clock": {
 			s: ops.Snapshot{
@@ -158,7 +158,7 @@ func TestProblemsNameTheirCauses(t *testing.T) {
 		},
 		"Postgres slow": {
 			s:    ops.Snapshot{Postgres: &ops.Postgres{Took: 1.3, InUse: 20, Max: 20}},
-			want: []string{"Postgres is slow: a connection and a reply took 1.3 s; all 20 connections are in use."},
+			want: []string{"Postgres is slow: a connection and a reply took 1.3 s; all connections (20) are in use."},
 		},
 		"Postgres away": {
 			s:    ops.Snapshot{Postgres: &ops.Postgres{Took: 1.5, Error: "no reply within 1.5s"}},
@@ -243,7 +243,7 @@ func TestALimitOfAChannelThatIsUsedUpIsNamed(t *testing.T) {
 		}
 	}
 	well, away := push.Host{}, push.Host{Host: "x", Breaker: push.BreakerOpen, OpenSince: at}
-	const want = "7 notifications wait for a provider: the limit of a channel or target is used up (--CHANNEL-limits), or a host has as many calls under way as it may have."
+	const want = "Waiting for a provider: 7 notifications. The limit of a channel or target is used up (--CHANNEL-limits), or a host has as many calls under way as it may have."
 	for name, c := range map[string]struct {
 		looks []ops.Snapshot
 		want  string

@@ -123,7 +123,7 @@ type outcome uint8
 const (
 	unchanged    outcome = iota
 	replaced             // another policy is in force now
-	restored             // the file had a fault, and holds the policy in force again
+	restored             // the file had a fault, and is correct again: it holds the policy in force
 	refused              // the file has a fault
 	refusedAgain         // the file has the same fault as at the last reload
 )
@@ -201,7 +201,7 @@ func (w *Watcher) check(ctx context.Context) {
 	case replaced:
 		log.InfoContext(ctx, "policy reloaded", "categories", len(w.Current().Categories))
 	case restored:
-		log.InfoContext(ctx, "policy file holds the policy in force again")
+		log.InfoContext(ctx, "policy file is correct again: it holds the policy in force")
 	case refused:
 		log.ErrorContext(ctx, "policy file refused; keeping the policy in force", "error", err)
 	case unchanged, refusedAgain:

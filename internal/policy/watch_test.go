@@ -213,7 +213,7 @@ func TestWatcherKeepsThePolicyWhenTheFileIsFaulty(t *testing.T) {
 	}
 
 	write(t, path, gapText(time.Second)) // as at first
-	w.wantLine(t, "holds the policy in force again")
+	w.wantLine(t, "policy file is correct again")
 	write(t, path, gapText(2*time.Second))
 	w.wantGap(t, 2*time.Second)
 	if n := len(w.changed); n != 0 {

@@ -207,7 +207,7 @@ func (w *Watcher) restored(ctx context.Context, s *source) {
 		return
 	}
 	w.put(s, State{Name: s.Name, RenewedAt: s.state.RenewedAt})
-	w.log.InfoContext(ctx, "a secret's file holds the value in force again", "secret", s.Name)
+	w.log.InfoContext(ctx, "a secret's file is correct again: it holds the value in force", "secret", s.Name)
 }
 
 func (w *Watcher) put(s *source, state State) {

@@ -35,7 +35,7 @@ func parseHTML(file, text string) (executor, error) {
 	}
 	err = part.Execute(io.Discard, map[string]any{})
 	if _, lacksData := errors.AsType[texttemplate.ExecError](err); err != nil && !lacksData {
-		return nil, fmt.Errorf("no data can fill in %w", err) // which names the file
+		return nil, fmt.Errorf("can't be rendered, whatever the data: %w", err) // which names the file
 	}
 	return part, nil
 }

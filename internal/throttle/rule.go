@@ -152,7 +152,7 @@ func (r Rule) Validate() error {
 		faults = append(faults, fmt.Errorf("period %d of %s does not go with kind %d", r.Period, r.Per, r.Kind))
 	}
 	if (r.Kind == KindNamed) != (r.Cap != "") || strings.ContainsAny(r.Cap, ":/") {
-		faults = append(faults, fmt.Errorf("a named cap has a name without colons and slashes, and nothing else has; it is %q",
+		faults = append(faults, fmt.Errorf("only a named cap has a name, and its name has no colons or slashes; it is %q",
 			r.Cap))
 	}
 	if r.Kind > KindNamed {

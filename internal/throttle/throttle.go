@@ -67,7 +67,7 @@ const MaxToken = 62
 // checkToken returns an error for a token that a log must not hold.
 func checkToken(token string) error {
 	if strings.HasPrefix(token, tokenOfCut) {
-		return fmt.Errorf("name an admission otherwise: what begins with %q is the log's own", tokenOfCut)
+		return fmt.Errorf("name an admission: its token must not begin with %q, which the log itself uses", tokenOfCut)
 	}
 	if token == "" || len(token) > MaxToken {
 		return fmt.Errorf("name an admission: a token has 1 to %d bytes, not %d", MaxToken, len(token))

@@ -70,7 +70,7 @@ func (g *Gate) heed(h *host, began time.Time, o outcome, failure *push.Error) {
 	case length > 0:
 		h.pause.begin(now, length, failure.Class == push.Throttled)
 		if failure.Class == push.CredentialsRefused && h.tell(now, g.cfg.Pause) {
-			g.log(failure).Error("the provider refuses this deployment's credentials; the channel waits; correct its settings",
+			g.log(failure).Error("the provider refuses this deployment's credentials; the channel waits until they are corrected",
 				"channel", g.cfg.Channel, "host", h.name, "code", failure.Code, "pause", length)
 		}
 	case o != failed && h.pause.end(began, failure == nil):

@@ -83,7 +83,7 @@ func checkMembers(message map[string]any) error {
 		case !ok:
 			return fmt.Errorf("%s: must be a list", list.name)
 		case len(all) > list.most:
-			return fmt.Errorf("%s: are %d, and Slack takes at most %d", list.name, len(all), list.most)
+			return fmt.Errorf("%s: has %d, and Slack takes at most %d", list.name, len(all), list.most)
 		}
 		shown = shown || len(all) > 0
 	}

@@ -121,11 +121,11 @@ func TestContentsThatCannotBeSentAreRefused(t *testing.T) {
 		{name: "the longest text", override: `{"text":"` + strings.Repeat("ü", 40_000) + `"}`},
 		{
 			name: "too many blocks", override: `{"blocks":[` + strings.Repeat(`{},`, 50) + `{}]}`,
-			want: "blocks: are 51, and Slack takes at most 50",
+			want: "blocks: has 51, and Slack takes at most 50",
 		},
 		{
 			name: "too many attachments", override: `{"attachments":[` + strings.Repeat(`{},`, 100) + `{}]}`,
-			want: "attachments: are 101, and Slack takes at most 100",
+			want: "attachments: has 101, and Slack takes at most 100",
 		},
 		{name: "blocks that are none", override: `{"blocks":"x"}`, want: "blocks: must be a list"},
 		{name: "nothing to show", override: `{"text":null}`, want: "shows nothing"},

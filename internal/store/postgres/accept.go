@@ -125,12 +125,12 @@ func (s *Store) acceptPart(ctx context.Context, batch []*notification.Notificati
 	for i, o := range s.insertAll(ctx, notifications) {
 		switch {
 		case valueRefused(o.Err):
-			s.cfg.Log.WarnContext(ctx, "Postgres refuses a notification for a value in it; it is not accepted",
+			s.cfg.Log.WarnContext(ctx, "Postgres refused a notification because of a value in it; the notification is not accepted",
 				"notification_id", notifications[i].ID, "error", o.Err)
 			accepted[part[i]] = intake.Accepted{Err: intake.ErrUnstorable}
 			continue
 		case limited.LockedOut(o.Err):
-			s.cfg.Log.WarnContext(ctx, "another transaction in the database keeps a notification locked; it is not accepted",
+			s.cfg.Log.WarnContext(ctx, "another transaction in the database locks a notification; the notification is not accepted",
 				"notification_id", notifications[i].ID)
 			accepted[part[i]] = intake.Accepted{Err: o.Err}
 			continue

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/plural"
 	"github.com/pacer-notify/pacer/internal/store/postgres/limited"
 )
 
@@ -207,10 +207,10 @@ func (s *Store) writeEnds(ctx context.Context, ends []agenda.End) ([]endResult, 
 			results = append(results, o.Result)
 		case limited.LockedOut(o.Err): // Redis keeps it
 		case valueRefused(o.Err):
-			s.cfg.Log.WarnContext(ctx, "Postgres refuses the end of a notification; Redis keeps it, and it is tried again",
+			s.cfg.Log.WarnContext(ctx, "Postgres refused the end of a notification; Redis keeps the end, and pacer writes it again later",
 				"notification_id", ends[i].ID, "error", o.Err)
 		default:
-			return nil, describe(fmt.Sprintf("write the ends of %d notifications", len(ends)), o.Err)
+			return nil, describe("write the ends of "+plural.Of(len(ends), "notification", "notifications"), o.Err)
 		}
 	}
 	return results, nil

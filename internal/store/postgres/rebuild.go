@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/plural"
 	"github.com/pacer-notify/pacer/internal/store/postgres/limited"
 )
 
@@ -163,7 +164,7 @@ func (r *Relay) rebuildAlone(ctx context.Context, identity string, which func() 
 		kept: map[int]agenda.Kept{}, epochs: map[int]int64{},
 	}
 	if err := work.run(ctx); err != nil {
-		return Rebuilt{}, fmt.Errorf("rebuild %d partitions: %w", len(partitions), err)
+		return Rebuilt{}, fmt.Errorf("rebuild %s: %w", plural.Of(len(partitions), "partition", "partitions"), err)
 	}
 	done := Rebuilt{
 		Partitions: partitions, Waiting: work.waiting, InFlight: work.inFlight, Windows: work.windows, Took: time.Since(start),

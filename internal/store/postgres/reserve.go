@@ -158,7 +158,7 @@ func (s *Store) Commit(ctx context.Context, keys []intake.AcceptedKey) error {
 	slices.Sort(names) // the order in which Reserve takes them
 	_, err := limited.Impatient{Pool: s.pool, Wait: "1s"}.Exec(ctx, commitSQL, names)
 	if limited.LockedOut(err) { // they are accepted, and a repeat finds them by the ids that the keys have
-		s.cfg.Log.WarnContext(ctx, "another transaction in the database keeps an idempotency key locked", "error", err)
+		s.cfg.Log.WarnContext(ctx, "another transaction in the database locks an idempotency key; its notification is accepted all the same", "error", err)
 	} else if err != nil {
 		return s.notAccepted(ctx, "commit idempotency keys", err)
 	}

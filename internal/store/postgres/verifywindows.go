@@ -2,13 +2,13 @@ package postgres
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/plural"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
@@ -174,7 +174,7 @@ func (r *Relay) differences(userID string, admitted admissions, in windowsIn, fo
 		if missing > 0 {
 			differences = append(differences, Difference{
 				What: DiffWindow, ID: name + ":" + userID,
-				Detail: fmt.Sprintf("%d admissions are not counted in Redis", missing),
+				Detail: plural.Of(missing, "admission is", "admissions are") + " not counted in Redis",
 			})
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/plural"
 )
 
 const (
@@ -146,7 +147,7 @@ func (s *Store) claimIDs(ctx context.Context, batch []*notification.Notification
 		return elsewhere, nil
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
-		return nil, fmt.Errorf("claim the ids of %d notifications: %w", len(batch), err)
+		return nil, fmt.Errorf("claim the ids of %s: %w", plural.Of(len(batch), "notification", "notifications"), err)
 	}
 	for i, claim := range claims {
 		elsewhere[i] = claim != nil && claim.Val() != strconv.Itoa(s.agendas.PartitionOf(batch[i].UserID))
