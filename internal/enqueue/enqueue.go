@@ -245,7 +245,7 @@ func (r *run) flush(ctx context.Context) error {
 		return r.stoppedBy(err)
 	}
 	if told := response.Accepted + response.Rejected; told != len(r.next.lines) {
-		err := fmt.Errorf("its response is not pacer's: it counts %s, but %d were sent",
+		err := fmt.Errorf("its response is not pacer's: it counts %s, and the request had %d",
 			plural.Of(told, "notification", "notifications"), len(r.next.lines))
 		return r.stoppedBy(&UnreachableError{r.cfg.API.URL, err})
 	}

@@ -57,8 +57,8 @@ func (n *night) roles() []string {
 	return n.processes
 }
 
-// settled is for how long pages that are to be learned must say the same.
-const settled = 5 * time.Second
+// settled is for how long pages that are to be learned must say the same: longer than any trouble is given to pass.
+const settled = 40 * time.Second
 
 // run plays the case until everything says what the golden file has, and the right alerts would fire.
 func (n *night) run(t *testing.T) {
