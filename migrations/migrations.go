@@ -68,10 +68,10 @@ func with(ctx context.Context, url string, of fs.FS, do func(*goose.Provider) er
 	return do(provider)
 }
 
-// Up is [Migrator.Up] without a word.
+// Up is [Migrator.Up] without messages.
 func Up(ctx context.Context, url string) error { return Migrator{}.Up(ctx, url) }
 
-// Down is [Migrator.Down] without a word.
+// Down is [Migrator.Down] without messages.
 func Down(ctx context.Context, url string) error { return Migrator{}.Down(ctx, url) }
 
 // Status lists the migrations that this program knows.

@@ -44,7 +44,7 @@ user_cap: {limits: [{max: 60, per: 1h}]}
 	}
 }
 
-// A user's periods begin by the user's own clock, so the user has settings of one's own.
+// A user's periods begin by the user's own clock, so the user needs settings of their own.
 func TestPeriodsBeginInTheUsersZone(t *testing.T) {
 	t.Parallel()
 	p := fixed(t, "version: 1\ncategories:\n  default: {limits: [{max: 3, per: day}]}\n")

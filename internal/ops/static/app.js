@@ -49,7 +49,7 @@ function tiles(s) {
   text('oldest', s.deferred ? duration(s.oldest_deferred_seconds) : '–')
   const left = s.drained_at ? Math.max(0, Date.parse(s.drained_at) - Date.parse(s.at)) / 1000 : 0
   text('drain', s.drained_at ? `${s.crowds_exact ? '' : 'at least '}${duration(left)}` : s.deferred ? '–' : 'empty')
-  const again = s.retime && `${s.retime.done} of ${s.retime.users} users rescheduled under the new policy`
+  const again = s.retime && `rescheduled under the new policy: users ${s.retime.done} of ${s.retime.users}`
   text('drain-at', again ? again : s.drained_at ? `at ${clock(Date.parse(s.drained_at)).slice(0, -4)}, by the limits` : 'by the limits')
   ended(s.ended, 'failed')
   ended(s.ended, 'expired')
@@ -120,12 +120,12 @@ function stores(s) {
   const r = s.redis
   const list = [['Redis', r.in_this_process ? 'in this process' : `version ${r.version}`]]
   if (!r.in_this_process) {
-    list.push(['commands', `${number(r.ops_per_second)}/s, ${number(r.clients)} clients`],
+    list.push(['commands', `${number(r.ops_per_second)}/s, clients: ${number(r.clients)}`],
       ['memory', `${number(r.memory_bytes / 1048576)} MiB` + (r.max_memory_bytes ? ` of ${number(r.max_memory_bytes / 1048576)} MiB` : ', no limit')],
       ['eviction', r.eviction_policy === 'noeviction' ? 'none' : element('span', { className: 'bad', textContent: `${r.eviction_policy}: loses notifications` })],
       ['persistence', r.append_only ? 'append-only file' : 'snapshots only'])
   }
-  if (s.postgres) list.push(['Postgres', `${s.postgres.in_use} connections in use, ${s.postgres.idle} idle, at most ${s.postgres.max}; waited ${number(s.postgres.waited)} times`])
+  if (s.postgres) list.push(['Postgres', `connections: in use ${s.postgres.in_use}, idle ${s.postgres.idle}, at most ${s.postgres.max}; waits for one: ${number(s.postgres.waited)}`])
   rows('stores', list, '', 2)
 }
 

@@ -66,7 +66,8 @@ func (h *Hook) Send(ctx context.Context, m push.Message) error {
 	})
 }
 
-// request makes the request. The chats ignore the Idempotency-Key; a server of one's own may drop repeats by it.
+// request makes the request. Slack and Teams ignore the
+// Idempotency-Key; a self-hosted server may use it to drop repeats.
 func (h *Hook) request(ctx context.Context, n *notification.Notification) (*http.Request, error) {
 	// A target may have been accepted under another configuration, or without a check. It must not be retried for ever.
 	if err := h.CheckTarget(n.To); err != nil {

@@ -96,9 +96,8 @@ func (r *Relay) purgeEnded(ctx context.Context, keep time.Duration) (removed int
 	return removed, nil
 }
 
-// purgeKeysSQL removes idempotency keys that have expired, and returns how many it has looked at. One whose
-// notification has not ended is kept for another day: so it is looked at once a day, not in each round, however long
-// the pause is that keeps many open.
+// purgeKeysSQL looks at expired idempotency keys and returns how many there were. It deletes a key whose notification
+// has ended. It keeps any other key for another day, so that a long pause does not make each round look at it again.
 const purgeKeysSQL = `
 WITH expired AS MATERIALIZED (
 	SELECT key, ` + keyOpenSQL + ` AS open FROM pacer.idempotency_keys k
