@@ -105,8 +105,9 @@ func (c *rebuildCommand) Run(ctx context.Context, to streams) error {
 	}
 	done, err := deployment.Rebuild(ctx, resolved, log)
 	if len(done.Partitions) > 0 {
-		_, printed := fmt.Fprintf(to.out, "rebuilt %s in %s: %s, %s\n", plural.Of(len(done.Partitions), "partition", "partitions"),
-			done.Took, plural.Of(done.Waiting, "waiting notification", "waiting notifications"),
+		_, printed := fmt.Fprintf(to.out, "rebuilt %s in %s: %s, %s\n",
+			plural.Of(len(done.Partitions), "partition", "partitions"), done.Took,
+			plural.Of(done.Waiting, "waiting notification", "waiting notifications"),
 			plural.Of(done.Windows, "window", "windows"))
 		err = errors.Join(err, printed)
 	}

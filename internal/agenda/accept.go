@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/notification"
-	"github.com/pacer-notify/pacer/internal/plural"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
@@ -124,11 +123,10 @@ func (a *Agendas) acceptUnder(ctx context.Context, under string, partition int, 
 	}
 	reply, err := a.run(ctx, a.accept, partition, args)
 	if err != nil {
-		return nil, fmt.Errorf("accept %s in partition %d: %w", plural.Of(len(entries), "notification", "notifications"),
-			partition, lost(err))
+		return nil, fmt.Errorf("accept notifications in partition %d: %w", partition, lost(err))
 	}
 	if len(reply) != 2+len(entries) {
-		return nil, fmt.Errorf("accept %d notifications in partition %d: the script returned %d fields",
+		return nil, fmt.Errorf("accept notifications (%d) in partition %d: the script returned %d fields",
 			len(entries), partition, len(reply))
 	}
 	r := reader{fields: reply}

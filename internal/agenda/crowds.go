@@ -14,7 +14,6 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
-	"github.com/pacer-notify/pacer/internal/plural"
 	"github.com/pacer-notify/pacer/internal/stats"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
@@ -109,8 +108,7 @@ func (a *Agendas) crowdsOf(ctx context.Context, partition int, names []string) (
 		waiting[i], agendaFields[i] = pipe.ZCard(ctx, prefix+"w:"+name), pipe.HGet(ctx, prefix+"a:"+user, category)
 	}
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
-		return nil, fmt.Errorf("count what waits in %s of partition %d: %w", plural.Of(len(names), "backlog", "backlogs"),
-			partition, err)
+		return nil, fmt.Errorf("count what waits in backlogs of partition %d: %w", partition, err)
 	}
 	var crowds []crowd
 	for i, name := range names {

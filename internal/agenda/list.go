@@ -10,7 +10,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/notification"
-	"github.com/pacer-notify/pacer/internal/plural"
 )
 
 // ScanBatch is about how many keys one step of a scan looks at, in one go.
@@ -113,7 +112,7 @@ func (a *Agendas) readStates(ctx context.Context, node redis.UniversalClient, ke
 		read[i] = pipe.HGetAll(ctx, key)
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
-		return nil, fmt.Errorf("read %s: %w", plural.Of(len(keys), "notification", "notifications"), err)
+		return nil, fmt.Errorf("read notifications: %w", err)
 	}
 	states := make([]*State, 0, len(keys))
 	for i, key := range keys {

@@ -10,7 +10,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/notification"
-	"github.com/pacer-notify/pacer/internal/plural"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
@@ -81,7 +80,7 @@ func readKnown(ctx context.Context, node redis.UniversalClient, keys []string, d
 		read[i] = pipe.HMGet(ctx, key, "u", "c", "p", "v", "s", "m", "t", "e", "b", "P", "M")
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
-		return fmt.Errorf("read %s: %w", plural.Of(len(keys), "notification", "notifications"), err)
+		return fmt.Errorf("read notifications: %w", err)
 	}
 	for i, key := range keys {
 		fields := read[i].Val()

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/dispatch"
-	"github.com/pacer-notify/pacer/internal/plural"
 )
 
 // Sweep repairs a partition: it takes back notifications whose lease has ended, ends those that expired, and replaces
@@ -155,7 +154,7 @@ func (a *Agendas) wakeAll(ctx context.Context, partition int, forget string, per
 	}
 	waiting, err = a.wake.Run(ctx, a.client, a.keys(partition), args...).Int()
 	if err != nil {
-		return 0, fmt.Errorf("wake %s of partition %d: %w", plural.Of(len(userIDs), "user", "users"), partition, lost(err))
+		return 0, fmt.Errorf("wake users of partition %d: %w", partition, lost(err))
 	}
 	return waiting, nil
 }
@@ -194,8 +193,7 @@ func (a *Agendas) hurryOnce(ctx context.Context, partition, at int, move bool, u
 	}
 	reply, err := a.run(ctx, a.hurry, partition, args)
 	if err != nil {
-		return 0, 0, nil, fmt.Errorf("hurry %s of partition %d: %w", plural.Of(len(userIDs), "user", "users"), partition,
-			lost(err))
+		return 0, 0, nil, fmt.Errorf("hurry users of partition %d: %w", partition, lost(err))
 	}
 	r := reader{fields: reply}
 	found := r.list(2)

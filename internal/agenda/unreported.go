@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/notification"
-	"github.com/pacer-notify/pacer/internal/plural"
 )
 
 // End is the end of a notification that no worker settled: it expired, say, or was replaced.
@@ -74,8 +73,7 @@ func (a *Agendas) HasEnd(ctx context.Context, partition int, ids []string) ([]bo
 	}
 	ends, err := a.client.HMGet(ctx, a.partitions[partition]+"z", ids...).Result()
 	if err != nil {
-		return nil, fmt.Errorf("look for ends of %s in partition %d: %w", plural.Of(len(ids), "notification", "notifications"),
-			partition, err)
+		return nil, fmt.Errorf("look for ends of notifications in partition %d: %w", partition, err)
 	}
 	for i, end := range ends {
 		has[i] = end != nil

@@ -10,7 +10,6 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
-	"github.com/pacer-notify/pacer/internal/plural"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
@@ -42,8 +41,7 @@ func (a *Agendas) Find(ctx context.Context, partition int, entries []Entry) ([]S
 		}
 		reply, err := a.standing.Run(ctx, a.client, a.keys(partition), args...).StringSlice()
 		if err != nil {
-			return nil, fmt.Errorf("find %s of partition %d: %w", plural.Of(len(part), "notification", "notifications"),
-				partition, err)
+			return nil, fmt.Errorf("find notifications of partition %d: %w", partition, err)
 		}
 		for pair := range slices.Chunk(reply, 2) {
 			in := func(place string) bool { return strings.Contains(pair[1], place) }
@@ -65,8 +63,7 @@ func (a *Agendas) Awake(ctx context.Context, partition int, userIDs []string) ([
 		}
 		reply, err := a.awake.Run(ctx, a.client, a.keys(partition), args...).Int64Slice()
 		if err != nil {
-			return nil, fmt.Errorf("look for the wake-ups of %s of partition %d: %w", plural.Of(len(part), "user", "users"),
-				partition, err)
+			return nil, fmt.Errorf("look for the wake-ups of users of partition %d: %w", partition, err)
 		}
 		for _, well := range reply {
 			awake = append(awake, well == 1)

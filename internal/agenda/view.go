@@ -12,7 +12,6 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
-	"github.com/pacer-notify/pacer/internal/plural"
 	"github.com/pacer-notify/pacer/internal/throttle"
 	"github.com/pacer-notify/pacer/internal/timespan"
 )
@@ -94,7 +93,7 @@ func (a *Agendas) LookupMany(ctx context.Context, users, ids []string) ([]*State
 		read[i] = pipe.HGetAll(ctx, a.partitions[a.PartitionOf(users[i])]+"n:"+id)
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
-		return nil, fmt.Errorf("read %s: %w", plural.Of(len(ids), "notification", "notifications"), err)
+		return nil, fmt.Errorf("read notifications: %w", err)
 	}
 	states := make([]*State, len(ids))
 	for i, id := range ids {

@@ -152,5 +152,6 @@ func (d *Deployment) unimported(ctx context.Context) (string, error) {
 		return "", err
 	}
 	return fmt.Sprintf("keeps %s of a deployment without DATABASE_URL, with its windows, devices and idempotency keys, which are not in Postgres",
-		plural.Of(t.Queued+t.Deferred+t.Scheduled+t.Retrying+t.Sending, "waiting notification", "waiting notifications")), nil
+		plural.Of(t.Queued+t.Deferred+t.Scheduled+t.Retrying+t.Sending, "waiting notification",
+			"waiting notifications")), nil
 }

@@ -162,7 +162,8 @@ func (m *Many) BeginBulk(ctx context.Context, o BulkOrder, by string) (*BulkJob,
 	}
 	m.note(ctx, control.Entry{
 		By: by, Action: "bulk " + o.Action, Subject: j.Filter,
-		Detail: strings.TrimSpace(fmt.Sprintf("%s, %s %s %s", plural.Of(count, "notification", "notifications"), j.ID, o.Channel, o.Why)),
+		Detail: strings.TrimSpace(fmt.Sprintf("%s, %s %s %s", plural.Of(count, "notification", "notifications"),
+			j.ID, o.Channel, o.Why)),
 	})
 	return m.Job(ctx, j.ID)
 }

@@ -336,7 +336,8 @@ func (u *User) worst() (parts []string) {
 		}
 	}
 	if left > 0 {
-		parts = append(parts, plural.Of(left, "more category holds something back", "more categories hold something back"))
+		parts = append(parts, plural.Of(left, "more category holds something back",
+			"more categories hold something back"))
 	}
 	return parts
 }
