@@ -144,9 +144,9 @@ pictures: check-servers ## make the pictures of README.md from real runs (12 min
 
 .PHONY: docs
 docs: check-servers ## write the tables and pages that are made from code, and the responses of the API's examples
-	go test -count=1 -run 'TestAPIExamplesAreTrue|TestResponsesPage' ./test/docs -update
+	go test -count=1 -run TestAPIExamplesAreTrue ./test/docs -update
 	go test -count=1 -run TestOpenAPIDocument ./internal/httpapi -update
-	go test -count=1 -run TestSettingsPage ./internal/settings -update
+	go test -count=1 -run TestPagesAreWrittenFromTheCode ./internal/settings -update
 	go test -count=1 -run TestRunbook ./test/night -update
 
 # The packages that have benchmarks: to build the tests of all would take a minute more.

@@ -103,11 +103,11 @@ const (
 func (s Scope) String() string {
 	switch s {
 	case ConcernsTarget:
-		return "this one"
+		return "the target"
 	case ConcernsHost:
 		return "the host"
 	case ConcernsCredential:
-		return "this one, or the credential"
+		return "the target, or the credentials"
 	case ConcernsEverybody:
 		return "everybody"
 	}

@@ -152,25 +152,25 @@ func (row Row) Response() string {
 
 // Follows writes for people what follows for the notification.
 func (row Row) Follows() string {
-	text := ""
+	text, before := "", " after "
 	switch row.Class {
 	case 0:
 		return "delivered"
 	case Permanent:
-		return "ends as failed"
+		return "fails"
 	case TargetGone:
-		return "ends as failed, the device is deactivated"
+		return "fails, and the device is deactivated"
 	case Transient, Ambiguous:
-		text = "tried again"
+		text = "retried"
 	case Throttled:
-		text = "waits, costs no attempt"
+		text, before = "waits", " "
 	case CredentialsRefused:
-		text = "waits for the settings, costs no attempt"
+		text = "waits until the settings are right"
 	case AlreadyDelivered:
 		text = "delivered before"
 	}
 	if row.Wait > 0 {
-		text += ", after " + timespan.Text(row.Wait)
+		text += before + timespan.Text(row.Wait)
 	}
 	return text
 }

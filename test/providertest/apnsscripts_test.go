@@ -25,7 +25,7 @@ var apnsScripts = []script{
 	{row: "400 BadPriority", reply: apple(400, "BadPriority"), means: "permanent returned no target"},
 	{row: "400 BadTopic", reply: apple(400, "BadTopic"), means: "permanent returned no target", override: otherTopic},
 	{
-		row: "400 BadTopic, for `--apns-topic`", reply: apple(400, "BadTopic"),
+		row: "400 BadTopic, the topic is `--apns-topic`", reply: apple(400, "BadTopic"),
 		means: "credentials_refused returned no everybody",
 	},
 	{
@@ -33,7 +33,7 @@ var apnsScripts = []script{
 		means: "permanent returned no target", override: otherTopic,
 	},
 	{
-		row: "400 DeviceTokenNotForTopic, for `--apns-topic`", reply: apple(400, "DeviceTokenNotForTopic"),
+		row: "400 DeviceTokenNotForTopic, the topic is `--apns-topic`", reply: apple(400, "DeviceTokenNotForTopic"),
 		means: "target_gone returned no credential",
 	},
 	{row: "400 DuplicateHeaders", reply: apple(400, "DuplicateHeaders"), means: "permanent returned no target"},
@@ -45,7 +45,7 @@ var apnsScripts = []script{
 		means: "permanent returned no target", override: otherTopic,
 	},
 	{
-		row: "400 MissingTopic, for `--apns-topic`", reply: apple(400, "MissingTopic"),
+		row: "400 MissingTopic, the topic is `--apns-topic`", reply: apple(400, "MissingTopic"),
 		means: "credentials_refused returned no everybody",
 	},
 	{row: "400 PayloadEmpty", reply: apple(400, "PayloadEmpty"), means: "permanent returned no target"},
@@ -54,7 +54,7 @@ var apnsScripts = []script{
 		means: "permanent returned no target", override: otherTopic,
 	},
 	{
-		row: "400 TopicDisallowed, for `--apns-topic`", reply: apple(400, "TopicDisallowed"),
+		row: "400 TopicDisallowed, the topic is `--apns-topic`", reply: apple(400, "TopicDisallowed"),
 		means: "credentials_refused returned no everybody",
 	},
 	{row: "403", reply: status(403), means: "credentials_refused returned no credential"},

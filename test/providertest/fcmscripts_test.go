@@ -30,11 +30,11 @@ var fcmScripts = []script{
 	{row: "4xx", reply: status(418), means: "permanent returned no target"},
 	{row: "400 INVALID_ARGUMENT", reply: google(400, "INVALID_ARGUMENT"), means: "permanent returned no target"},
 	{
-		row: "400, the token is none", reply: with(400, notAToken),
+		row: "400, not a token", reply: with(400, notAToken),
 		means: "target_gone returned no credential",
 	},
 	{
-		row: "400 INVALID_ARGUMENT, the token is none", reply: google(400, "INVALID_ARGUMENT", badToken),
+		row: "400 INVALID_ARGUMENT, not a token", reply: google(400, "INVALID_ARGUMENT", badToken),
 		means: "target_gone returned no credential",
 	},
 	{row: "401", reply: status(401), means: "credentials_refused returned no everybody"},
@@ -53,7 +53,7 @@ var fcmScripts = []script{
 	{row: "429", reply: status(429), means: "throttled returned no everybody 1m"},
 	{row: "429 QUOTA_EXCEEDED", reply: google(429, "QUOTA_EXCEEDED"), means: "throttled returned no everybody 1m"},
 	{
-		row: "429 QUOTA_EXCEEDED, the quota is the device's", reply: google(429, "QUOTA_EXCEEDED", deviceQuota),
+		row: "429 QUOTA_EXCEEDED, the device's quota", reply: google(429, "QUOTA_EXCEEDED", deviceQuota),
 		means: "throttled returned no target 1m",
 	},
 	{row: "5xx", reply: status(599), means: "ambiguous kept perhaps host"},
@@ -64,19 +64,19 @@ var fcmScripts = []script{
 	{row: "500 INTERNAL", reply: google(500, "INTERNAL"), means: "transient returned no host"},
 	{row: "503 UNAVAILABLE", reply: google(503, "UNAVAILABLE"), means: "transient returned no host"},
 	{
-		row: "4xx, when exchanging the credentials for a token", to: tokens, reply: with(400, `{"error":"invalid_grant"}`),
+		row: "4xx, from the token endpoint", to: tokens, reply: with(400, `{"error":"invalid_grant"}`),
 		means: "credentials_refused returned no everybody",
 	},
 	{
-		row: "408, when exchanging the credentials for a token", to: tokens, reply: status(408),
+		row: "408, from the token endpoint", to: tokens, reply: status(408),
 		means: "transient returned no host",
 	},
 	{
-		row: "429, when exchanging the credentials for a token", to: tokens, reply: status(429),
+		row: "429, from the token endpoint", to: tokens, reply: status(429),
 		means: "throttled returned no everybody 1m",
 	},
 	{
-		row: "5xx, when exchanging the credentials for a token", to: tokens, reply: status(599),
+		row: "5xx, from the token endpoint", to: tokens, reply: status(599),
 		means: "transient returned no host",
 	},
 }

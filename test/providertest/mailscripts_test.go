@@ -17,20 +17,20 @@ var emailScripts = []script{
 	{row: "2xx", unread: true, means: "delivered kept yes"},
 	{row: "4xx", reply: with(450, "4.2.0 greylisted, try again later"), means: "transient returned no target"},
 	{
-		row: "4xx, of the sender (MAIL FROM)", at: providertest.Begun, reply: with(451, "4.7.1 too many messages"),
+		row: "4xx, to MAIL FROM", at: providertest.Begun, reply: with(451, "4.7.1 too many messages"),
 		means: "throttled returned no everybody 1m",
 	},
 	{
-		row: "4xx, when connecting or logging in", at: providertest.Connected, reply: with(450, "4.3.2 try again later"),
+		row: "4xx, before MAIL FROM", at: providertest.Connected, reply: with(450, "4.3.2 try again later"),
 		means: "transient returned no host",
 	},
 	{row: "421", reply: with(421, "4.7.0 too many connections"), means: "throttled returned no host"},
 	{
-		row: "421, of the sender (MAIL FROM)", at: providertest.Begun, reply: with(421, "4.7.0 too many connections"),
+		row: "421, to MAIL FROM", at: providertest.Begun, reply: with(421, "4.7.0 too many connections"),
 		means: "throttled returned no host",
 	},
 	{
-		row: "421, when connecting or logging in", at: providertest.Connected, reply: with(421, "4.7.0 too many connections"),
+		row: "421, before MAIL FROM", at: providertest.Connected, reply: with(421, "4.7.0 too many connections"),
 		means: "throttled returned no host",
 	},
 	{row: "5xx", reply: with(554, "5.7.1 spam"), means: "permanent returned no target"},
@@ -38,26 +38,26 @@ var emailScripts = []script{
 	{row: "4xx", at: providertest.Announced, reply: with(452, "4.3.1 no space"), means: "transient returned no target"},
 	{row: "4xx", at: providertest.Sent, reply: with(451, "4.3.0 later"), means: "transient returned no target"},
 	{
-		row: "5xx, when connecting or logging in", at: providertest.LoggedIn, reply: with(535, "5.7.8 wrong password"),
+		row: "5xx, before MAIL FROM", at: providertest.LoggedIn, reply: with(535, "5.7.8 wrong password"),
 		means: "credentials_refused returned no everybody",
 	},
 	{
-		row: "4xx, when connecting or logging in", at: providertest.LoggedIn, reply: with(454, "4.7.0 later"),
+		row: "4xx, before MAIL FROM", at: providertest.LoggedIn, reply: with(454, "4.7.0 later"),
 		means: "transient returned no host",
 	},
 	{
-		row: "5xx, of the sender (MAIL FROM)", at: providertest.Begun, reply: with(550, "5.7.60 not allowed to send as this sender"),
+		row: "5xx, to MAIL FROM", at: providertest.Begun, reply: with(550, "5.7.60 not allowed to send as this sender"),
 		means: "credentials_refused returned no everybody",
 	},
 	{
-		row: "5xx, when connecting or logging in", at: providertest.Connected, reply: with(554, "5.7.1 blocked"),
+		row: "5xx, before MAIL FROM", at: providertest.Connected, reply: with(554, "5.7.1 blocked"),
 		means: "credentials_refused returned no everybody",
 	},
 	{row: "530", reply: with(530, "5.7.0 authentication required"), means: "credentials_refused returned no everybody"},
 	{row: "535", reply: with(535, "5.7.9 wrong mechanism"), means: "credentials_refused returned no everybody"},
 	{row: "538", reply: with(538, "5.7.11 encryption required"), means: "credentials_refused returned no everybody"},
 	{
-		row: "552, of the sender (MAIL FROM)", at: providertest.Begun, reply: with(552, "5.3.4 too big"),
+		row: "552, to MAIL FROM", at: providertest.Begun, reply: with(552, "5.3.4 too big"),
 		means: "permanent returned no target",
 	},
 	{row: "5xx 5.1.1", reply: with(550, "5.1.1 no"), means: "target_gone returned no target"},
@@ -72,16 +72,16 @@ var emailScripts = []script{
 	},
 	{row: "5xx 5.4.5", reply: with(550, "5.4.5 no"), means: "throttled returned no everybody 1h"},
 	{
-		row: "5xx 5.4.5, of the sender (MAIL FROM)", at: providertest.Begun, reply: with(550, "5.4.5 no"),
+		row: "5xx 5.4.5, to MAIL FROM", at: providertest.Begun, reply: with(550, "5.4.5 no"),
 		means: "throttled returned no everybody 1h",
 	},
 	{
-		row:   "5xx, in words: this sender may not send, or the server does not relay",
+		row:   "5xx, its text refuses the sender or to relay",
 		reply: with(553, "5.7.1 <pacer@example.com>: Sender address rejected: not owned by user pacer"),
 		means: "credentials_refused returned no credential",
 	},
 	{
-		row:   "5xx, in words: this sender may not send, or the server does not relay",
+		row:   "5xx, its text refuses the sender or to relay",
 		reply: with(554, "5.7.1 <ada@example.com>: Relay access denied"),
 		means: "credentials_refused returned no credential",
 	},
@@ -99,9 +99,9 @@ var emailScripts = []script{
 		means: "credentials_refused returned no credential",
 	},
 	{row: "5xx 5.7.8", reply: with(550, "5.7.8 no"), means: "credentials_refused returned no everybody"},
-	{row: "a certificate, no STARTTLS or no way to log in", set: 1, means: "credentials_refused returned no everybody"},
-	{row: "a certificate, no STARTTLS or no way to log in", set: 2, means: "credentials_refused returned no everybody"},
-	{row: "a certificate, no STARTTLS or no way to log in", set: 3, means: "credentials_refused returned no everybody"},
+	{row: "no valid certificate, no STARTTLS, or no known way to log in", set: 1, means: "credentials_refused returned no everybody"},
+	{row: "no valid certificate, no STARTTLS, or no known way to log in", set: 2, means: "credentials_refused returned no everybody"},
+	{row: "no valid certificate, no STARTTLS, or no known way to log in", set: 3, means: "credentials_refused returned no everybody"},
 }
 
 func emailBench(t *testing.T) *bench {

@@ -43,32 +43,32 @@ var smsScripts = []script{
 	{row: "503", reply: status(503), means: "transient returned no host"},
 	{row: "5xx", reply: status(502), means: "ambiguous kept perhaps host"},
 	{row: "5xx", reply: status(504), means: "ambiguous kept perhaps host"},
-	{row: "2xx, the message failed at once", reply: twilioFailed("null"), means: "permanent returned no target"},
+	{row: "2xx, with the message already failed", reply: twilioFailed("null"), means: "permanent returned no target"},
 	{
-		row: "2xx 30001, the message failed at once", reply: twilioFailed("30001"),
+		row: "2xx 30001, with the message already failed", reply: twilioFailed("30001"),
 		means: "throttled returned no everybody 1m",
 	},
 	{
-		row: "2xx 30002, the message failed at once", reply: twilioFailed("30002"),
+		row: "2xx 30002, with the message already failed", reply: twilioFailed("30002"),
 		means: "credentials_refused returned no everybody",
 	},
-	{row: "2xx 30003, the message failed at once", reply: twilioFailed("30003"), means: "transient returned no target"},
-	{row: "2xx 30004, the message failed at once", reply: twilioFailed("30004"), means: "permanent returned no target"},
+	{row: "2xx 30003, with the message already failed", reply: twilioFailed("30003"), means: "transient returned no target"},
+	{row: "2xx 30004, with the message already failed", reply: twilioFailed("30004"), means: "permanent returned no target"},
 	{
-		row: "2xx 30005, the message failed at once", reply: twilioFailed("30005"),
+		row: "2xx 30005, with the message already failed", reply: twilioFailed("30005"),
 		means: "target_gone returned no target",
 	},
 	{
-		row: "2xx 30006, the message failed at once", reply: twilioFailed("30006"),
+		row: "2xx 30006, with the message already failed", reply: twilioFailed("30006"),
 		means: "target_gone returned no target",
 	},
-	{row: "2xx 30007, the message failed at once", reply: twilioFailed("30007"), means: "permanent returned no target"},
+	{row: "2xx 30007, with the message already failed", reply: twilioFailed("30007"), means: "permanent returned no target"},
 	{
-		row: "2xx 30008, the message failed at once", reply: twilioFailed("30008"),
+		row: "2xx 30008, with the message already failed", reply: twilioFailed("30008"),
 		means: "ambiguous kept perhaps target",
 	},
 	{
-		row: "2xx 63038, the message failed at once", reply: twilioFailed("63038"),
+		row: "2xx 63038, with the message already failed", reply: twilioFailed("63038"),
 		means: "throttled returned no everybody 1h",
 	},
 }

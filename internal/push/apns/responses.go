@@ -12,7 +12,7 @@ import (
 // ownTopic is the condition that the topic is the configured one. Only then does a refused topic mean wrong settings or
 // a device of another app: an override can name whatever it likes. A topic with the suffix of a push type is not the
 // configured one: an app that takes no calls, say, must not stop its alerts, and their token must not be deactivated.
-const ownTopic = "for `--apns-topic`"
+const ownTopic = "the topic is `--apns-topic`"
 
 // responses says what each response of the service means: the statuses and reasons that Apple documents.
 //

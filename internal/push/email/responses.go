@@ -8,11 +8,11 @@ import (
 
 // The conditions beyond code and enhanced code: what was refused.
 const (
-	ofConnection = "when connecting or logging in"
-	ofSender     = "of the sender (MAIL FROM)"
-	noRelay      = "in words: this sender may not send, or the server does not relay"
+	ofConnection = "before MAIL FROM"
+	ofSender     = "to MAIL FROM"
+	noRelay      = "its text refuses the sender or to relay"
 	tooFast      = "the mailbox receives mail too fast"
-	noTrust      = "a certificate, no STARTTLS or no way to log in"
+	noTrust      = "no valid certificate, no STARTTLS, or no known way to log in"
 )
 
 // tooFastWords is how Gmail says that a mailbox receives too much. Its code is that of a mailbox that is disabled.

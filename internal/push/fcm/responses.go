@@ -10,9 +10,9 @@ import (
 
 // The conditions beyond status and error code.
 const (
-	badToken     = "the token is none"
-	ofDevice     = "the quota is the device's"
-	ofExchange   = "when exchanging the credentials for a token"
+	badToken     = "not a token"
+	ofDevice     = "the device's quota"
+	ofExchange   = "from the token endpoint"
 	unnamedDelay = time.Minute // what the service asks to wait without a Retry-After
 )
 

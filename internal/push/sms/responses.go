@@ -11,7 +11,7 @@ import (
 )
 
 // failedAtOnce is the condition that Twilio took the message and reports at once that it failed.
-const failedAtOnce = "the message failed at once"
+const failedAtOnce = "with the message already failed"
 
 // unnamedDelay is how long to wait where Twilio says no more than that there is too much.
 const unnamedDelay = time.Minute

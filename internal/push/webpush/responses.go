@@ -9,7 +9,7 @@ import (
 
 // otherKey is the condition that the service says that the subscription was made with another VAPID key. Anybody can
 // register such a subscription. If most say so, this deployment's key is the wrong one.
-const otherKey = "the subscription was made with another key"
+const otherKey = "the subscription has another key"
 
 // otherKeyWords are the words by which push services say so: Mozilla's, Google's and Apple's.
 var otherKeyWords = []string{
