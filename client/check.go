@@ -4,7 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"reflect"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -32,24 +35,12 @@ func encode(n Notification) ([]byte, error) {
 			faults = append(faults, &notification.FieldError{Field: text.field, Message: "must be valid UTF-8"})
 		}
 	}
-	for _, raw := range []struct {
-		field string
-		value json.RawMessage
-	}{
-		{"data", n.Data},
-		{"fcm", n.FCM},
-		{"apns", n.APNs},
-		{"webpush", n.WebPush},
-		{"email", n.Email},
-		{"ntfy", n.Ntfy},
-		{"slack", n.Slack},
-		{"teams", n.Teams},
-		{"sms", n.SMS},
-		{"template.data", n.template().Data},
-	} {
-		if len(raw.value) > 0 && !(json.Valid(raw.value) && utf8.Valid(raw.value)) {
+	raws := ownFormats(n)
+	raws["data"], raws["template.data"] = n.Data, n.template().Data
+	for _, field := range slices.Sorted(maps.Keys(raws)) {
+		if raw := raws[field]; len(raw) > 0 && !(json.Valid(raw) && utf8.Valid(raw)) {
 			faults = append(faults, &notification.FieldError{
-				Field: raw.field, Message: `must be a JSON object, such as {"order":17}, is no JSON`,
+				Field: field, Message: `must be a JSON object, such as {"order":17}, is no JSON`,
 			})
 		}
 	}
@@ -71,6 +62,19 @@ func encode(n Notification) ([]byte, error) {
 		return nil, fmt.Errorf("encode the notification: %w", err)
 	}
 	return underWholeName(body, notification.Channel(n.Channel))
+}
+
+// ownFormats are the contents in the formats of the channels' providers, by the kind of channel: all fields of raw JSON
+// but data.
+func ownFormats(n Notification) map[string]json.RawMessage {
+	formats := map[string]json.RawMessage{}
+	for field, value := range reflect.ValueOf(n).Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if raw, ok := reflect.TypeAssert[json.RawMessage](value); ok && name != "data" {
+			formats[name] = raw
+		}
+	}
+	return formats
 }
 
 // underWholeName has content in the format of a channel's kind stand under the whole name of a sender, such as

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -72,18 +73,15 @@ func refusedInTx(id string, faults, differs []string) error {
 	return nil
 }
 
-// ownFormats are the channels whose own format a [Notification] may have.
-var ownFormats = []string{"fcm", "apns", "webpush", "email", "ntfy", "slack", "teams", "sms"}
-
 // checkForTx encodes a notification, and refuses what can be refused without the deployment.
 func checkForTx(n Notification) ([]byte, error) {
 	body, err := encode(n)
 	if err != nil {
 		return nil, err
 	}
-	own := ownFormats
-	if channel := notification.Channel(n.Channel); slices.Contains(ownFormats, string(channel.Kind())) {
-		own = append(slices.Clip(own), n.Channel) // of a sender with a name
+	own := slices.Collect(maps.Keys(ownFormats(n)))
+	if channel := notification.Channel(n.Channel); slices.Contains(own, string(channel.Kind())) {
+		own = append(own, n.Channel) // of a sender with a name
 	}
 	request, err := wire.Decode(body, own)
 	if err == nil {

@@ -31,8 +31,9 @@ import (
 //	  fcm: {credentials: file:/run/secrets/fcm.json}
 //	  "fcm:shop": {credentials: file:/run/secrets/shop.json}
 //
-// The fields of a channel's settings have three tags. credential: the value may be file: and the path of a file that
-// holds it. needs: other settings of the channel must be set too. json:"-": the value is never shown.
+// The fields of a channel's settings have four tags. credential: the value may be file: and the path of a file that
+// holds it. needs: other settings of the channel must be set too. json:"-": the value is never shown. example: a value
+// that is accepted; the tests set every setting to it.
 type Channels struct {
 	Webhook webhook.Settings   `embed:"" prefix:"webhook-"`
 	Log     logsender.Settings `embed:"" prefix:"log-"`

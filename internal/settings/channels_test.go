@@ -4,71 +4,48 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pacer-notify/pacer/internal/notification"
-	"github.com/pacer-notify/pacer/internal/push/apns"
-	"github.com/pacer-notify/pacer/internal/push/email"
-	"github.com/pacer-notify/pacer/internal/push/fcm"
-	"github.com/pacer-notify/pacer/internal/push/ntfy"
-	"github.com/pacer-notify/pacer/internal/push/slack"
-	"github.com/pacer-notify/pacer/internal/push/sms"
-	"github.com/pacer-notify/pacer/internal/push/teams"
-	"github.com/pacer-notify/pacer/internal/push/webhook"
-	"github.com/pacer-notify/pacer/internal/push/webpush"
 	"github.com/pacer-notify/pacer/internal/settings"
 )
 
-// every is each setting of the channels, by its flag's name.
-var every = map[string]string{
-	"webhook-targets": "hooks.example.com=" + secret, "fcm-credentials": "{canary}", "fcm-project": "demo",
-	"fcm-endpoint": "https://fcm.example.com", "fcm-proxy": "http://canary@proxy",
-	"apns-key": "canarykey", "apns-key-id": "ABCDEFGHIJ", "apns-team-id": "KLMNOPQRST",
-	"apns-topic": "com.example.app", "apns-endpoint": "sandbox", "apns-proxy": "https://canary@proxy",
-	"webpush-key": "canaryvapid", "webpush-subject": "mailto:ops@example.com",
-	"email-server":   "smtp://pacer@mail.example.com",
-	"email-password": "canarypassword", "email-from": "Pacer <pacer@example.com>",
-	"webhook-limits": "1/1s", "fcm-limits": "2/1s", "apns-limits": "3/1s", "webpush-limits": "4/1s",
-	"email-limits": "5/1s",
-	"ntfy-server":  "https://ntfy.sh", "ntfy-token": "canarytoken", "ntfy-limits": "6/1s",
-	"slack-hosts": "hooks.slack.com", "slack-limits": "7/1s",
-	"teams-hosts": "*.logic.azure.com", "teams-limits": "8/1s",
-	"sms-account": "AC0123456789", "sms-token": "canarysms", "sms-from": "+15005550006", "sms-segments": "3",
-	"sms-endpoint": "https://sms.example.com", "sms-limits": "9/1s",
-}
-
-func everyChannel() settings.Channels {
-	return settings.Channels{
-		Webhook: webhook.Settings{Targets: []string{every["webhook-targets"]}, Limits: []string{"1/1s"}},
-		FCM: fcm.Settings{
-			Credentials: "{canary}", Project: "demo", Endpoint: "https://fcm.example.com",
-			Proxy: "http://canary@proxy", Limits: []string{"2/1s"},
-		},
-		APNs: apns.Settings{
-			Key: "canarykey", KeyID: "ABCDEFGHIJ", TeamID: "KLMNOPQRST", Topic: "com.example.app", Endpoint: "sandbox",
-			Proxy: "https://canary@proxy", Limits: []string{"3/1s"},
-		},
-		WebPush: webpush.Settings{Key: "canaryvapid", Subject: "mailto:ops@example.com", Limits: []string{"4/1s"}},
-		Email: email.Settings{
-			Server: "smtp://pacer@mail.example.com", Password: "canarypassword", From: "Pacer <pacer@example.com>",
-			Limits: []string{"5/1s"},
-		},
-		Ntfy:  ntfy.Settings{Server: "https://ntfy.sh", Token: "canarytoken", Limits: []string{"6/1s"}},
-		Slack: slack.Settings{Hosts: []string{"hooks.slack.com"}, Limits: []string{"7/1s"}},
-		Teams: teams.Settings{Hosts: []string{"*.logic.azure.com"}, Limits: []string{"8/1s"}},
-		SMS: sms.Settings{
-			Account: "AC0123456789", Token: "canarysms", From: "+15005550006", Segments: "3",
-			Endpoint: "https://sms.example.com", Limits: []string{"9/1s"},
-		},
+// everyChannelSetting gives every setting of every channel its example. It also returns the examples by the names of the
+// flags, and those that must never show.
+func everyChannelSetting(t *testing.T) (channels settings.Channels, examples map[string]string, hidden []string) {
+	t.Helper()
+	examples = map[string]string{}
+	for kind, channel := range reflect.ValueOf(&channels).Elem().Fields() {
+		prefix := kind.Tag.Get("prefix")
+		if prefix == "" {
+			continue
+		}
+		for field, setting := range channel.Fields() {
+			name, example := prefix+field.Tag.Get("name"), field.Tag.Get("example")
+			if example == "" {
+				t.Errorf("--%s has no example", name)
+			}
+			if setting.Kind() == reflect.String {
+				setting.SetString(example)
+			} else {
+				setting.Set(reflect.ValueOf([]string{example}))
+			}
+			if examples[name] = example; field.Tag.Get("json") == "-" {
+				hidden = append(hidden, example)
+			}
+		}
 	}
+	return channels, examples, hidden
 }
 
 // The channels can be set by flags, the environment, a flat file, or the channels section of a file.
 func TestChannelsFromEverySource(t *testing.T) {
 	t.Parallel()
+	want, every, hidden := everyChannelSetting(t)
 	var flags, environ, flat, section []string
 	section = append(section, "channels:")
 	for name, value := range every {
@@ -93,16 +70,18 @@ func TestChannelsFromEverySource(t *testing.T) {
 	} {
 		t.Run(source, func(t *testing.T) {
 			t.Parallel()
-			p, err := parse(t, c.environ, c.args...)
+			p, err := parse(t, append(c.environ, "DATABASE_URL=postgres://d", "PACER_UNSUBSCRIBE_KEY="+linkKey), c.args...)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(everyChannel(), p.Serve.Channels); diff != "" {
+			if diff := cmp.Diff(want, p.Serve.Channels); diff != "" {
 				t.Errorf("the channels differ (-want +got):\n%s", diff)
 			}
 			shown := fmt.Sprintf("%v %+v %#v", p.Serve.Server, p.Serve.Channels, p.Serve.Server)
-			if strings.Contains(shown, "canary") {
-				t.Errorf("a secret is shown: %s", shown)
+			for _, value := range hidden {
+				if strings.Contains(shown, value) {
+					t.Errorf("%s is shown: %s", value, shown)
+				}
 			}
 		})
 	}
@@ -111,16 +90,15 @@ func TestChannelsFromEverySource(t *testing.T) {
 // Each channel bounds its contents as documented; the schema's pacer.fault has the same bounds.
 func TestLimitsOfContents(t *testing.T) {
 	t.Parallel()
-	want := map[notification.Channel]int{
-		"fcm": 4096, "apns": 4096, "webpush": 4096, "webhook": 262_144, "email": 262_144, "log": 262_144,
-		"ntfy": 4096, "slack": 4096, "teams": 4096, "sms": 4096,
-	}
-	got := map[notification.Channel]int{}
+	long := map[notification.Channel]bool{"webhook": true, "email": true, "log": true}
 	for _, c := range (settings.Channels{}).All() {
-		got[c.Name] = c.MostContent()
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("limits differ (-want +got):\n%s", diff)
+		want := 4096
+		if long[c.Name] {
+			want = 262_144
+		}
+		if got := c.MostContent(); got != want {
+			t.Errorf("%s takes contents of %d bytes, want %d", c.Name, got, want)
+		}
 	}
 }
 

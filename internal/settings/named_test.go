@@ -58,7 +58,8 @@ func TestSendersWithNamesAreRefused(t *testing.T) {
 	for name, test := range map[string]struct{ text, want string }{
 		"UnknownKind": {
 			text: "fmc:shop: {credentials: x}",
-			want: `FILE:2:3: "fmc" is not a kind of channel (did you mean fcm?); use one of apns, email, fcm, log, ntfy, slack, sms, teams, webhook, webpush`,
+			want: `FILE:2:3: "fmc" is not a kind of channel (did you mean fcm?); use one of ` +
+				strings.Join(settings.Channels{}.Names(), ", "),
 		},
 		"Capitals": {
 			text: "fcm:Shop: {credentials: x}",

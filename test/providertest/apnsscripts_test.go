@@ -115,6 +115,8 @@ func apple(code int, reason string) providertest.Reply {
 	return with(code, fmt.Sprintf(`{"reason":%q}`, reason))
 }
 
+var _ = add("apns", apnsBench)
+
 func apnsBench(t *testing.T) *bench {
 	t.Helper()
 	server := providertest.StartHTTP(t, providertest.HTTPConfig{})

@@ -50,6 +50,8 @@ var slackScripts = []script{
 	{row: "500 rollup_error", reply: with(500, "rollup_error"), means: "transient returned no target"},
 }
 
+var _ = add("slack", slackBench)
+
 func slackBench(t *testing.T) *bench {
 	t.Helper()
 	server := providertest.StartHTTP(t, providertest.HTTPConfig{})
@@ -98,6 +100,8 @@ var teamsScripts = []script{
 func microsoft(code int, name string) providertest.Reply {
 	return with(code, fmt.Sprintf(`{"error":{"code":%q,"message":"x"}}`, name))
 }
+
+var _ = add("teams", teamsBench)
 
 func teamsBench(t *testing.T) *bench {
 	t.Helper()

@@ -81,6 +81,8 @@ var fcmScripts = []script{
 	},
 }
 
+var _ = add("fcm", fcmBench)
+
 func fcmBench(t *testing.T) *bench {
 	t.Helper()
 	server := providertest.StartHTTP(t, providertest.HTTPConfig{})

@@ -104,6 +104,8 @@ var emailScripts = []script{
 	{row: "no valid certificate, no STARTTLS, or no known way to log in", set: 3, means: "credentials_refused returned no everybody"},
 }
 
+var _ = add("email", emailBench)
+
 func emailBench(t *testing.T) *bench {
 	t.Helper()
 	server := providertest.StartSMTP(t, providertest.SMTPConfig{})

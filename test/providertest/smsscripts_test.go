@@ -83,6 +83,8 @@ func twilioFailed(code string) providertest.Reply {
 	return with(201, fmt.Sprintf(`{"status":"failed","error_code":%s}`, code))
 }
 
+var _ = add("sms", smsBench)
+
 func smsBench(t *testing.T) *bench {
 	t.Helper()
 	server := providertest.StartHTTP(t, providertest.HTTPConfig{})

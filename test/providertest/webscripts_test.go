@@ -29,6 +29,8 @@ var webhookScripts = []script{
 	{row: "5xx", reply: status(504), means: "ambiguous kept perhaps host"},
 }
 
+var _ = add("webhook", webhookBench)
+
 func webhookBench(t *testing.T) *bench {
 	t.Helper()
 	server := providertest.StartHTTP(t, providertest.HTTPConfig{Plain: true})
@@ -57,6 +59,8 @@ var ntfyScripts = []script{
 	{row: "5xx", reply: status(504), means: "ambiguous kept perhaps host"},
 	{row: "507", reply: with(507, `{"code":50701,"http":507,"error":"no subscriber"}`), means: "transient returned no target"},
 }
+
+var _ = add("ntfy", ntfyBench)
 
 func ntfyBench(t *testing.T) *bench {
 	t.Helper()
@@ -97,6 +101,8 @@ var webpushScripts = []script{
 	{row: "5xx", reply: status(502), means: "ambiguous kept perhaps host"},
 	{row: "5xx", reply: status(504), means: "ambiguous kept perhaps host"},
 }
+
+var _ = add("webpush", webpushBench)
 
 func webpushBench(t *testing.T) *bench {
 	t.Helper()

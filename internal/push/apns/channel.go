@@ -14,18 +14,18 @@ const Name notification.Channel = "apns"
 // Settings of the channel. Their flags begin with --apns-.
 type Settings struct {
 	// Key is the text of a .p8 file.
-	Key string `name:"key" credential:"" needs:"key-id,team-id,topic" placeholder:"PEM|file:PATH" json:"-" help:"Apple Push Notification service: the signing key (.p8)."`
+	Key string `name:"key" example:"signing-key" credential:"" needs:"key-id,team-id,topic" placeholder:"PEM|file:PATH" json:"-" help:"Apple Push Notification service: the signing key (.p8)."`
 	// KeyID and TeamID are ten characters each, as Apple shows them.
-	KeyID  string `name:"key-id" needs:"key" placeholder:"ID" help:"Id of the signing key, ten characters."`
-	TeamID string `name:"team-id" placeholder:"ID" help:"Id of the team, ten characters."`
+	KeyID  string `name:"key-id" example:"ABCDEFGHIJ" needs:"key" placeholder:"ID" help:"Id of the signing key, ten characters."`
+	TeamID string `name:"team-id" example:"KLMNOPQRST" placeholder:"ID" help:"Id of the team, ten characters."`
 	// Topic is the app's bundle id.
-	Topic string `name:"topic" placeholder:"BUNDLE" help:"Bundle id of the app."`
+	Topic string `name:"topic" example:"com.example.app" placeholder:"BUNDLE" help:"Bundle id of the app."`
 	// Endpoint is production, sandbox or a URL. Defaults to production.
-	Endpoint string `name:"endpoint" placeholder:"URL" help:"production, sandbox or another base URL. Default: production."`
+	Endpoint string `name:"endpoint" example:"sandbox" placeholder:"URL" help:"production, sandbox or another base URL. Default: production."`
 	// Proxy is a proxy's URL, user and password included. Defaults to none, whatever the environment says.
-	Proxy string `name:"proxy" credential:"" needs:"key" placeholder:"URL|file:PATH" json:"-" help:"Proxy for APNs, http://[user:password@]host:port or https://... Default: none."`
+	Proxy string `name:"proxy" example:"https://pacer:apns-proxy@proxy.example.com:3128" credential:"" needs:"key" placeholder:"URL|file:PATH" json:"-" help:"Proxy for APNs, http://[user:password@]host:port or https://... Default: none."`
 	// Limits are how often all processes together may call APNs, such as 600000/1m. Default to none.
-	Limits []string `name:"limits" placeholder:"N/DURATION" help:"Calls to APNs, over all processes. Default: none."`
+	Limits []string `name:"limits" example:"100/1s" placeholder:"N/DURATION" help:"Calls to APNs, over all processes. Default: none."`
 }
 
 // Channel describes the channel with these settings.

@@ -16,16 +16,16 @@ const Name notification.Channel = "email"
 // Settings of the channel. Their flags begin with --email-.
 type Settings struct {
 	// Server is smtp://[user@]host[:port] (STARTTLS), smtps://... or smtp+plain://...
-	Server string `name:"server" needs:"from" placeholder:"URL" help:"E-mail: smtp://[user@]host[:port] (STARTTLS), smtps://... or smtp+plain://..."`
+	Server string `name:"server" example:"smtp://pacer@mail.example.com" needs:"from" placeholder:"URL" help:"E-mail: smtp://[user@]host[:port] (STARTTLS), smtps://... or smtp+plain://..."`
 	// Password goes with the user in Server.
-	Password string `name:"password" credential:"" needs:"server" placeholder:"TEXT|file:PATH" json:"-" help:"Password of the user in --email-server."`
+	Password string `name:"password" example:"hidden-of-mail" credential:"" needs:"server" placeholder:"TEXT|file:PATH" json:"-" help:"Password of the user in --email-server."`
 	// From is the sender's address.
-	From string `name:"from" needs:"server" placeholder:"ADDRESS" help:"Sender's address of e-mails."`
+	From string `name:"from" example:"Pacer <pacer@example.com>" needs:"server" placeholder:"ADDRESS" help:"Sender's address of e-mails."`
 	// BounceAddress is where mail that can't be delivered comes back to, with a token between its local part and its
 	// domain. Defaults to none: it comes back to the sender's address.
-	BounceAddress string `name:"bounce-address" needs:"server" placeholder:"ADDRESS" help:"Where undeliverable e-mails come back to, as LOCAL+TOKEN@DOMAIN: bounces@example.com. Needs --unsubscribe-key. Default: the sender's address."`
+	BounceAddress string `name:"bounce-address" example:"bounces@example.com" needs:"server" placeholder:"ADDRESS" help:"Where undeliverable e-mails come back to, as LOCAL+TOKEN@DOMAIN: bounces@example.com. Needs --unsubscribe-key. Default: the sender's address."`
 	// Limits are how many e-mails all processes together may send, such as 600000/1m. Default to none.
-	Limits []string `name:"limits" placeholder:"N/DURATION" help:"E-mails, over all processes. Default: none."`
+	Limits []string `name:"limits" example:"100/1s" placeholder:"N/DURATION" help:"E-mails, over all processes. Default: none."`
 }
 
 // Channel describes the channel with these settings.

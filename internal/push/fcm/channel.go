@@ -17,15 +17,15 @@ const Name notification.Channel = "fcm"
 // Settings of the channel. Their flags begin with --fcm-.
 type Settings struct {
 	// Credentials are a service account's key in JSON.
-	Credentials string `name:"credentials" credential:"" placeholder:"JSON|file:PATH" json:"-" help:"Firebase Cloud Messaging: a service account's key."`
+	Credentials string `name:"credentials" example:"{service-account}" credential:"" placeholder:"JSON|file:PATH" json:"-" help:"Firebase Cloud Messaging: a service account's key."`
 	// Project is the Firebase project. Defaults to the service account's.
-	Project string `name:"project" needs:"credentials" placeholder:"ID" help:"Firebase project. Default: the service account's."`
+	Project string `name:"project" example:"demo" needs:"credentials" placeholder:"ID" help:"Firebase project. Default: the service account's."`
 	// Endpoint is the service's base URL. Defaults to Google's.
-	Endpoint string `name:"endpoint" needs:"credentials" placeholder:"URL" help:"Another base URL of FCM."`
+	Endpoint string `name:"endpoint" example:"https://fcm.example.com" needs:"credentials" placeholder:"URL" help:"Another base URL of FCM."`
 	// Proxy is a proxy's URL, user and password included. Defaults to none, whatever the environment says.
-	Proxy string `name:"proxy" credential:"" needs:"credentials" placeholder:"URL|file:PATH" json:"-" help:"Proxy for FCM, http://[user:password@]host:port or https://... Default: none."`
+	Proxy string `name:"proxy" example:"http://pacer:fcm-proxy@proxy.example.com:3128" credential:"" needs:"credentials" placeholder:"URL|file:PATH" json:"-" help:"Proxy for FCM, http://[user:password@]host:port or https://... Default: none."`
 	// Limits are how often FCM may be called, over all processes. Default to what Google gives a project.
-	Limits []string `name:"limits" default:"600000/1m" placeholder:"N/DURATION" help:"Calls to FCM, over all processes. Default: ${default}."`
+	Limits []string `name:"limits" example:"100/1s" default:"600000/1m" placeholder:"N/DURATION" help:"Calls to FCM, over all processes. Default: ${default}."`
 }
 
 // Channel describes the channel with these settings.

@@ -16,11 +16,11 @@ const Name notification.Channel = "ntfy"
 // Settings of the channel. Their flags begin with --ntfy-.
 type Settings struct {
 	// Server is the base URL of the ntfy server.
-	Server string `name:"server" placeholder:"URL" help:"ntfy: base URL of the server, such as https://ntfy.sh."`
+	Server string `name:"server" example:"https://ntfy.sh" placeholder:"URL" help:"ntfy: base URL of the server, such as https://ntfy.sh."`
 	// Token is an access token for that server. Defaults to none: pacer publishes as anybody could.
-	Token string `name:"token" credential:"" needs:"server" placeholder:"TOKEN|file:PATH" json:"-" help:"ntfy: access token for --ntfy-server (tk_...)."`
+	Token string `name:"token" example:"tk_0123456789" credential:"" needs:"server" placeholder:"TOKEN|file:PATH" json:"-" help:"ntfy: access token for --ntfy-server (tk_...)."`
 	// Limits are how often all processes together may call ntfy servers, such as 600000/1m. Default to none.
-	Limits []string `name:"limits" placeholder:"N/DURATION" help:"Calls to ntfy servers, over all processes. Default: none."`
+	Limits []string `name:"limits" example:"100/1s" placeholder:"N/DURATION" help:"Calls to ntfy servers, over all processes. Default: none."`
 }
 
 // Channel describes the channel with these settings.

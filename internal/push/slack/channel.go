@@ -16,9 +16,9 @@ const Name notification.Channel = "slack"
 // Settings of the channel. Their flags begin with --slack-.
 type Settings struct {
 	// Hosts are where webhooks may be: hooks.slack.com, hooks.slack-gov.com, or a server that takes the same messages.
-	Hosts []string `name:"hosts" placeholder:"HOST" help:"Slack: hosts that incoming webhooks may be at, such as hooks.slack.com."`
+	Hosts []string `name:"hosts" example:"hooks.slack.com" placeholder:"HOST" help:"Slack: hosts that incoming webhooks may be at, such as hooks.slack.com."`
 	// Limits are how often all processes together may call Slack, such as 600000/1m. Default to none.
-	Limits []string `name:"limits" placeholder:"N/DURATION" help:"Calls to Slack, over all processes. Default: none."`
+	Limits []string `name:"limits" example:"100/1s" placeholder:"N/DURATION" help:"Calls to Slack, over all processes. Default: none."`
 }
 
 // Channel describes the channel with these settings.

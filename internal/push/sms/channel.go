@@ -17,17 +17,17 @@ const Name notification.Channel = "sms"
 // Settings of the channel. Their flags begin with --sms-.
 type Settings struct {
 	// Account is the account's SID.
-	Account string `name:"account" needs:"token,from" placeholder:"SID" help:"SMS over Twilio: the account's SID (AC...)."`
+	Account string `name:"account" example:"AC0123456789" needs:"token,from" placeholder:"SID" help:"SMS over Twilio: the account's SID (AC...)."`
 	// Token is the account's token, or SID:SECRET of an API key.
-	Token string `name:"token" credential:"" needs:"account" placeholder:"TOKEN|file:PATH" json:"-" help:"SMS: the account's token, or an API key as SK...:SECRET."`
+	Token string `name:"token" example:"hidden-of-sms" credential:"" needs:"account" placeholder:"TOKEN|file:PATH" json:"-" help:"SMS: the account's token, or an API key as SK...:SECRET."`
 	// From is a number, a short code, a name, or the SID of a messaging service.
-	From string `name:"from" needs:"account" placeholder:"NUMBER|SID" help:"SMS: the sender: a number such as +15005550006, or a messaging service (MG...)."`
+	From string `name:"from" example:"+15005550006" needs:"account" placeholder:"NUMBER|SID" help:"SMS: the sender: a number such as +15005550006, or a messaging service (MG...)."`
 	// Segments are how many segments a message may have. Default to no limit but Twilio's own, 1,600 characters.
-	Segments string `name:"segments" needs:"account" placeholder:"N" help:"SMS: most segments that a message may have; each is billed. Default: as many as 1,600 characters take."`
+	Segments string `name:"segments" example:"3" needs:"account" placeholder:"N" help:"SMS: most segments that a message may have; each is billed. Default: as many as 1,600 characters take."`
 	// Endpoint is the base URL of Twilio, or of a gateway with its API. Defaults to Twilio's.
-	Endpoint string `name:"endpoint" needs:"account" placeholder:"URL" help:"SMS: base URL of another gateway with Twilio's API."`
+	Endpoint string `name:"endpoint" example:"https://sms.example.com" needs:"account" placeholder:"URL" help:"SMS: base URL of another gateway with Twilio's API."`
 	// Limits are how often all processes together may call Twilio, such as 600000/1m. Default to none.
-	Limits []string `name:"limits" placeholder:"N/DURATION" help:"Calls to Twilio, over all processes. Default: none."`
+	Limits []string `name:"limits" example:"100/1s" placeholder:"N/DURATION" help:"Calls to Twilio, over all processes. Default: none."`
 }
 
 // Channel describes the channel with these settings.

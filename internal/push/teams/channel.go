@@ -16,9 +16,9 @@ const Name notification.Channel = "teams"
 // Settings of the channel. Their flags begin with --teams-.
 type Settings struct {
 	// Hosts are where workflows may be: *.logic.azure.com, *.powerplatform.com; *.webhook.office.com for connectors.
-	Hosts []string `name:"hosts" placeholder:"HOST" help:"Microsoft Teams: hosts that workflows may be at, such as *.logic.azure.com and *.powerplatform.com."`
+	Hosts []string `name:"hosts" example:"*.logic.azure.com" placeholder:"HOST" help:"Microsoft Teams: hosts that workflows may be at, such as *.logic.azure.com and *.powerplatform.com."`
 	// Limits are how often all processes together may call workflows, such as 600000/1m. Default to none.
-	Limits []string `name:"limits" placeholder:"N/DURATION" help:"Calls to Teams, over all processes. Default: none."`
+	Limits []string `name:"limits" example:"100/1s" placeholder:"N/DURATION" help:"Calls to Teams, over all processes. Default: none."`
 }
 
 // Channel describes the channel with these settings.

@@ -16,11 +16,11 @@ const Name notification.Channel = "webpush"
 // Settings of the channel. Their flags begin with --webpush-.
 type Settings struct {
 	// Key is the VAPID private key.
-	Key string `name:"key" credential:"" needs:"subject" placeholder:"KEY|file:PATH" json:"-" help:"Web Push: the VAPID private key, 32 bytes in base64url."`
+	Key string `name:"key" example:"vapid-key" credential:"" needs:"subject" placeholder:"KEY|file:PATH" json:"-" help:"Web Push: the VAPID private key, 32 bytes in base64url."`
 	// Subject is the contact for push services.
-	Subject string `name:"subject" needs:"key" placeholder:"URL" help:"Contact for push services: an https URL or a mailto: address."`
+	Subject string `name:"subject" example:"mailto:ops@example.com" needs:"key" placeholder:"URL" help:"Contact for push services: an https URL or a mailto: address."`
 	// Limits are how often all processes together may call push services, such as 600000/1m. Default to none.
-	Limits []string `name:"limits" placeholder:"N/DURATION" help:"Calls to push services, over all processes. Default: none."`
+	Limits []string `name:"limits" example:"100/1s" placeholder:"N/DURATION" help:"Calls to push services, over all processes. Default: none."`
 }
 
 // Channel describes the channel with these settings.
