@@ -1,0 +1,136 @@
+package settings
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/pacer-notify/pacer/internal/policy"
+)
+
+var update = flag.Bool("update", false, "write the parts of pages that are made from code")
+
+const settingsTableHead = "| flag | environment | default | meaning |\n|---|---|---|---|\n"
+
+// pageCells keeps the text of a cell from being read as a mark-up or as the end of the cell.
+var pageCells = strings.NewReplacer("|", `\|`, "*", `\*`)
+
+// TestPagesAreWrittenFromTheCode compares the parts of pages that are made from the settings and from the channels. With
+// -update it writes them.
+func TestPagesAreWrittenFromTheCode(t *testing.T) {
+	t.Parallel()
+	for page, text := range map[string]string{
+		"settings": settingsTables(t), "responses": responses(), "channels": deliveries(t),
+	} {
+		t.Run(page, func(t *testing.T) {
+			t.Parallel()
+			path := "../../docs/" + page + ".md"
+			begin, end := "<!-- "+page+" -->\n", "<!-- end of "+page+" -->\n"
+			whole, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			before, rest, begun := strings.Cut(string(whole), begin)
+			_, after, ended := strings.Cut(rest, end)
+			if !begun || !ended {
+				t.Fatalf("%s has no place for what is written", path)
+			}
+			want := before + begin + "\n" + text + "\n" + end + after
+			if *update {
+				if err := os.WriteFile(path, []byte(want), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			} else if string(whole) != want {
+				t.Errorf("%s is not what the code says; write it with make docs", path)
+			}
+		})
+	}
+}
+
+// settingsTables are the settings of the dispatcher, of its channels, and of the programs that call it.
+func settingsTables(t *testing.T) string {
+	t.Helper()
+	channels := settingsOf(t, &Channels{})
+	process := slices.DeleteFunc(settingsOf(t, &Server{}), func(f *kong.Flag) bool {
+		return slices.ContainsFunc(channels, func(c *kong.Flag) bool { return c.Name == f.Name })
+	})
+	return "## The dispatcher\n\n" + settingsTable(process) +
+		"\n## Channels\n\n" + settingsTable(channels) +
+		"\n## `enqueue` without a connection string\n\n" + settingsTable(settingsOf(t, &Client{})) +
+		"\n## Commands that call a running dispatcher\n\n" + settingsTable(settingsOf(t, &OpsClient{}))
+}
+
+// settingsOf are the flags of a program that has these settings only.
+func settingsOf(t *testing.T, settings any) []*kong.Flag {
+	t.Helper()
+	parser, err := NewParser(settings, "program", "", Environ{}, kong.NoDefaultHelp())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parser.Model.Flags
+}
+
+// settingsTable writes one row for each setting. Its help ends with the default.
+func settingsTable(flags []*kong.Flag) string {
+	var table strings.Builder
+	table.WriteString(settingsTableHead)
+	for _, f := range flags {
+		meaning, standard, _ := strings.Cut(f.Help, "Default: ")
+		standard = strings.TrimSuffix(standard, ".")
+		if standard == "" {
+			standard = "none"
+		}
+		names := make([]string, 0, 1)
+		for _, name := range variablesOf(f.Value) {
+			names = append(names, "`"+name+"`")
+		}
+		table.WriteString("| `--" + f.Name + "` | " + strings.Join(names, ", ") + " | " + pageCells.Replace(standard) +
+			" | " + pageCells.Replace(strings.TrimSpace(meaning)) + " |\n")
+	}
+	return table.String()
+}
+
+// responses writes a table for each channel. Responses with the same consequences share a row.
+func responses() string {
+	var all strings.Builder
+	for _, channel := range (Channels{}).All() {
+		rows := map[string][]string{}
+		var order []string
+		for _, row := range channel.Responses {
+			concerns := row.Concerns.String()
+			if row.Class == 0 {
+				concerns = ""
+			}
+			outcome := fmt.Sprintf("%s | %s | %s", row.Follows(), row.Reached(), concerns)
+			if rows[outcome] == nil {
+				order = append(order, outcome)
+			}
+			rows[outcome] = append(rows[outcome], row.Response())
+		}
+		if len(order) == 0 {
+			continue
+		}
+		fmt.Fprintf(&all, "## %s\n\n| response | notification | reached anybody | concerns |\n|---|---|---|---|\n", channel.Name)
+		for _, outcome := range order {
+			fmt.Fprintf(&all, "| %s | %s |\n", strings.Join(rows[outcome], "<br>"), outcome)
+		}
+		all.WriteString("\n")
+	}
+	return strings.TrimSuffix(all.String(), "\n")
+}
+
+// deliveries writes what the channels recommend for their deliveries, as policy check prints it.
+func deliveries(t *testing.T) string {
+	t.Helper()
+	p, err := policy.Parse("", []byte("version: 1\ncategories: {default: {}}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, _, _ := strings.Cut(p.Describe(Channels{}.Deliveries()), "\n\n")
+	return "```text\n" + table + "```\n"
+}
