@@ -79,22 +79,22 @@ func (a *api) registerDevices(h huma.API) {
 	h.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[Device](), true, "Device")
 	huma.Register(h, huma.Operation{
 		OperationID: "list-devices", Method: http.MethodGet, Path: all, Summary: "List a user's devices",
-		Tags: []string{"users"}, Errors: errs,
+		Tags: []string{"devices"}, Errors: errs,
 	}, a.listDevices)
 	huma.Register(h, huma.Operation{
 		OperationID: "get-device", Method: http.MethodGet, Path: one, Summary: "Look up a device",
-		Tags: []string{"users"}, Errors: append(errs, http.StatusNotFound),
+		Tags: []string{"devices"}, Errors: append(errs, http.StatusNotFound),
 	}, a.getDevice)
 	huma.Register(h, huma.Operation{
 		OperationID: "put-device", Method: http.MethodPut, Path: one,
 		Summary:      "Register a device, or register it again",
 		Description:  "Notifications that name no target go to each active device of their user on their channel.",
 		MaxBodyBytes: bodyUpTo(1 << 16),
-		Tags:         []string{"users"}, Errors: append(errs, http.StatusBadRequest, http.StatusRequestEntityTooLarge),
+		Tags:         []string{"devices"}, Errors: append(errs, http.StatusBadRequest, http.StatusRequestEntityTooLarge),
 	}, a.putDevice)
 	huma.Register(h, huma.Operation{
 		OperationID: "delete-device", Method: http.MethodDelete, Path: one, Summary: "Remove a device",
-		Tags: []string{"users"}, DefaultStatus: http.StatusNoContent, Errors: errs,
+		Tags: []string{"devices"}, DefaultStatus: http.StatusNoContent, Errors: errs,
 	}, a.deleteDevice)
 }
 

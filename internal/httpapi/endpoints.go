@@ -77,16 +77,16 @@ type createEndpointInput struct {
 }
 
 type endpointInput struct {
-	ID string `path:"id"`
+	ID string `path:"id" doc:"Id of the endpoint."`
 }
 
 type updateEndpointInput struct {
-	ID   string `path:"id"`
+	ID   string `path:"id" doc:"Id of the endpoint."`
 	Body EndpointForm
 }
 
 type rotateEndpointInput struct {
-	ID   string `path:"id"`
+	ID   string `path:"id" doc:"Id of the endpoint."`
 	Body *EndpointKey
 }
 

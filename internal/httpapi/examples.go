@@ -5,7 +5,9 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 )
@@ -44,7 +46,9 @@ func addExamples(document *huma.OpenAPI) error {
 			return fmt.Errorf("there is an example of operation %s, which the API does not have", e.Operation)
 		}
 		if operation.RequestBody != nil && e.Status < 300 {
-			e.put(operation.RequestBody.Content, e.Type, e.Request)
+			for media := range operation.RequestBody.Content {
+				e.put(operation.RequestBody.Content, media, e.requestAs(media))
+			}
 		}
 		response := operation.Responses[strconv.Itoa(e.Status)]
 		if response == nil {
@@ -54,6 +58,30 @@ func addExamples(document *huma.OpenAPI) error {
 		for media := range response.Content {
 			e.put(response.Content, media, e.Response)
 		}
+	}
+	return nil
+}
+
+// mediaForm is what browsers send.
+const mediaForm = "application/x-www-form-urlencoded"
+
+// requestAs is the request in a media type: forms are shown as objects. It is empty where the example does not fit.
+func (e *example) requestAs(media string) json.RawMessage {
+	var text string
+	switch {
+	case e.Type == mediaForm && json.Unmarshal(e.Request, &text) == nil:
+		fields := map[string]string{}
+		values, _ := url.ParseQuery(text) // the test sends what is shown
+		for name := range values {
+			fields[name] = values.Get(name)
+		}
+		shown, _ := json.Marshal(fields) // texts can be written
+		return shown
+	case e.Type == media:
+		return e.Request
+	case e.Type == mediaNDJSON && media == mediaJSON && e.Operation == "put-many-preferences" &&
+		json.Unmarshal(e.Request, &text) == nil:
+		return json.RawMessage("[" + strings.ReplaceAll(text, "\n", ",") + "]")
 	}
 	return nil
 }

@@ -147,7 +147,11 @@ func New(cfg Config) (http.Handler, error) {
 	}
 	operations := http.NewServeMux()
 	document := a.register(operations)
+	describe(document)
 	if err := addExamples(document); err != nil {
+		return nil, err
+	}
+	if err := addProblems(document); err != nil {
 		return nil, err
 	}
 	spec, err := document.MarshalJSON()

@@ -28,8 +28,8 @@ type listInput struct {
 	User     string `query:"user" doc:"Id of the user."`
 	UserID   string `query:"user_id" doc:"The same as user."`
 	Status   string `query:"status" example:"failed,expired" doc:"One or more, with commas between them: scheduled, queued, deferred, sending, retrying, delivered, failed, expired, cancelled, replaced."`
-	Category string `query:"category"`
-	Channel  string `query:"channel"`
+	Category string `query:"category" doc:"Name of a category."`
+	Channel  string `query:"channel" doc:"Name of a channel."`
 	Reason   string `query:"reason" example:"permanent" doc:"The reason, or how it begins."`
 	Host     string `query:"host" doc:"The host of the target."`
 	Since    string `query:"since" example:"2h" doc:"Accepted at this RFC 3339 time or later, or at most so long ago."`

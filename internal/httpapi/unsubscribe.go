@@ -109,8 +109,8 @@ func (a *api) registerUnsubscribe(h huma.API, mux *http.ServeMux) {
 			"It needs no bearer token, and may be repeated.",
 		Tags: []string{"e-mail"}, Security: []map[string][]string{}, Parameters: path, Responses: posted,
 		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{
-			"application/x-www-form-urlencoded": {Schema: &huma.Schema{Type: huma.TypeObject}},
-			"multipart/form-data":               {Schema: &huma.Schema{Type: huma.TypeObject}},
+			mediaForm:             {Schema: &huma.Schema{Type: huma.TypeObject}},
+			"multipart/form-data": {Schema: &huma.Schema{Type: huma.TypeObject}},
 		}},
 	})
 	mux.HandleFunc("GET "+unsubscribePath, a.showUnsubscribe)
