@@ -106,7 +106,7 @@ func (a *App) reader() *ops.Reader {
 		Pool: d.Pool, Control: d.Control, Follower: a.follower, Checker: a.checker,
 		ChannelNames: a.channels.Names, Policy: a.policyInForce, Secrets: a.secrets, Endpoints: a.endpoints,
 		Categories: d.Rules.CategoryNames, MaxDefer: d.Rules.ShortestMaxDefer, InFlight: a.dispatcher.InFlight,
-		BreakersOpen: a.gates.Open,
+		Breakers: a.gates.Breakers,
 	}
 	if a.workers != nil {
 		reader.Concurrency = a.cfg.Concurrency

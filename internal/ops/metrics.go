@@ -223,9 +223,9 @@ type Gauges struct {
 	Workers, Gone int
 	ClocksApart   float64
 	Up            map[string]bool
-	// BreakersOpen counts, by channel, the hosts whose circuit breaker is not closed in this process. InFlight counts
+	// Breakers counts the hosts whose circuit breaker is not closed in this process. InFlight counts
 	// its deliveries; Concurrency is the most there may be.
-	BreakersOpen          map[string]int
+	Breakers              []push.Breakers
 	InFlight, Concurrency int
 }
 
@@ -267,8 +267,9 @@ func NewGaugeCollector(read func(context.Context) (Gauges, error)) prometheus.Co
 		evicts: gauge("pacer_redis_evicts", "1 when Redis evicts keys once it is full, which loses notifications."),
 		memory: gauge("pacer_redis_memory_ratio",
 			"Share of maxmemory that the fullest Redis server uses; at 0.9 or more nothing is accepted; 0 without a limit."),
-		breakers: gauge("pacer_breakers_open", "Hosts that this process does not call for now, because calls to them failed.",
-			"channel"),
+		breakers: gauge("pacer_breakers_open",
+			"Hosts that this process does not call for now, because calls to them failed; named by the provider or by targets.",
+			"channel", "named_by"),
 		policy: gauge("pacer_policy_info", "1 for the version of the policy that this process has in force.", "version"),
 		policyLoaded: gauge("pacer_policy_loaded_timestamp_seconds",
 			"When the policy that this process has in force was loaded."),
@@ -340,8 +341,12 @@ func (c *gaugeCollector) tellOwn(tell func(*prometheus.Desc, float64, ...string)
 	for store, up := range g.Up {
 		tell(c.up, oneIf(up), store)
 	}
-	for channel, n := range g.BreakersOpen {
-		tell(c.breakers, float64(n), channel)
+	for _, b := range g.Breakers {
+		namedBy := "provider"
+		if b.OfTargets {
+			namedBy = "target"
+		}
+		tell(c.breakers, float64(b.Open), string(b.Channel), namedBy)
 	}
 	tell(c.maxDefer, g.MaxDefer.Seconds())
 	tell(c.policy, 1, g.Policy.Version)

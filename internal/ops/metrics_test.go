@@ -40,7 +40,7 @@ var promised = []string{
 var added = []string{
 	"pacer_invariants_checked_timestamp_seconds gauge", "pacer_unended_total counter", "pacer_violations_total counter",
 	"pacer_max_defer_seconds gauge", "pacer_paused gauge kind,name", "pacer_redis_evicts gauge",
-	"pacer_redis_memory_ratio gauge", "pacer_breakers_open gauge channel",
+	"pacer_redis_memory_ratio gauge", "pacer_breakers_open gauge channel,named_by",
 	"pacer_in_flight gauge", "pacer_concurrency gauge",
 	"pacer_partition_deferred gauge partition",
 	"pacer_policy_differs gauge", "pacer_policy_info gauge version", "pacer_policy_loaded_timestamp_seconds gauge",
@@ -60,7 +60,7 @@ var waiting = ops.Gauges{
 	},
 	MaxDefer: time.Hour,
 	Paused:   []control.Subject{{Kind: control.Channel, Name: "fcm"}},
-	Evicts:   true, BreakersOpen: map[string]int{"fcm": 1},
+	Evicts:   true, Breakers: []push.Breakers{{Channel: "fcm", Open: 1}},
 	InFlight: 7, Concurrency: 8, Workers: 2, Gone: 1, ClocksApart: 2.5, Up: map[string]bool{"redis": true},
 }
 

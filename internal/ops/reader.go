@@ -19,6 +19,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/invariant"
 	"github.com/pacer-notify/pacer/internal/patience"
 	"github.com/pacer-notify/pacer/internal/presence"
+	"github.com/pacer-notify/pacer/internal/push"
 	"github.com/pacer-notify/pacer/internal/redisconn"
 	"github.com/pacer-notify/pacer/internal/redismemory"
 	"github.com/pacer-notify/pacer/internal/retime"
@@ -53,11 +54,11 @@ type Reader struct {
 	Secrets *secret.Watcher
 	// Endpoints are the webhook endpoints, as this process knows them.
 	Endpoints *endpoints.Directory
-	// BreakersOpen counts, by channel, the hosts whose circuit breaker is not closed in this process. InFlight counts
+	// Breakers counts the hosts whose circuit breaker is not closed in this process. InFlight counts
 	// its deliveries; Concurrency is the most there may be, and 0 without the worker role.
-	BreakersOpen func() map[string]int
-	InFlight     func() int
-	Concurrency  int
+	Breakers    func() []push.Breakers
+	InFlight    func() int
+	Concurrency int
 
 	forecasts forecasting
 }
@@ -67,7 +68,7 @@ func (r *Reader) Gauges(ctx context.Context) (Gauges, error) {
 	up := make(chan map[string]bool, 1)
 	go func() { up <- r.up(ctx) }()
 	g, err := patience.Ask(ctx, scrapePatience, r.gauges)
-	g.Up, g.InFlight, g.Concurrency, g.BreakersOpen = <-up, r.InFlight(), r.Concurrency, r.BreakersOpen()
+	g.Up, g.InFlight, g.Concurrency, g.Breakers = <-up, r.InFlight(), r.Concurrency, r.Breakers()
 	g.MaxDefer, g.Policy, g.Secrets = r.MaxDefer(), r.Policy(), SecretsOf(r.Secrets)
 	return g, err
 }

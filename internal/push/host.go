@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/timespan"
 )
 
@@ -88,4 +89,12 @@ func (h *Host) last() string {
 		return "last error " + code
 	}
 	return "last outcome " + h.Outcome
+}
+
+// Breakers counts the hosts of a channel whose circuit breaker is not closed.
+type Breakers struct {
+	Channel notification.Channel
+	// OfTargets is true when targets name the hosts, and false when they are the provider's.
+	OfTargets bool
+	Open      int
 }

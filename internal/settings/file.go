@@ -154,8 +154,11 @@ func (f *settingsFile) nameSender(at *ast.MappingValueNode, name notification.Ch
 	before, repeated := f.named[name]
 	switch err := checkSenderName(name); {
 	case known == nil:
-		f.note(at.Key, "%q is not a kind of channel%s; use one of %s", name.Kind(),
-			nearest.Hint(string(name.Kind()), kinds), nearest.List(kinds))
+		hint := nearest.Hint(string(name.Kind()), kinds)
+		if hint == "" {
+			hint = "; use one of " + nearest.List(kinds)
+		}
+		f.note(at.Key, "%q is not a kind of channel%s", name.Kind(), hint)
 	case len(known) == 0:
 		f.note(at.Key, "the channel %s has no settings, so it can't have named senders", name.Kind())
 	case err != nil:

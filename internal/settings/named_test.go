@@ -56,9 +56,12 @@ func TestSendersWithNames(t *testing.T) {
 func TestSendersWithNamesAreRefused(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ text, want string }{
+		"MisspeltKind": {
+			text: "fmc:shop: {credentials: x}", want: `FILE:2:3: "fmc" is not a kind of channel (did you mean fcm?)`,
+		},
 		"UnknownKind": {
-			text: "fmc:shop: {credentials: x}",
-			want: `FILE:2:3: "fmc" is not a kind of channel (did you mean fcm?); use one of ` +
+			text: "pigeon:shop: {credentials: x}",
+			want: `FILE:2:3: "pigeon" is not a kind of channel; use one of ` +
 				strings.Join(settings.Channels{}.Names(), ", "),
 		},
 		"Capitals": {

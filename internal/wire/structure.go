@@ -61,7 +61,7 @@ func checkStructure(raw []byte, own []string) (overrides []string, err error) {
 			overrides = append(overrides, name)
 			return nil
 		}
-		return unknownField(name, append(slices.Clip(inputFields), own...))
+		return unknownField(name, own)
 	})
 	if malformed, ok := errors.AsType[*MalformedError](err); ok {
 		err = fmt.Errorf("%w: %w", ErrMalformed, malformed)
@@ -69,10 +69,11 @@ func checkStructure(raw []byte, own []string) (overrides []string, err error) {
 	return overrides, err
 }
 
-// unknownField says that there is no such field, and what there is.
-func unknownField(name string, fields []string) error {
+// unknownField says that there is no such field, and what there is. The formats of channels are not listed.
+func unknownField(name string, own []string) error {
 	return &notification.FieldError{Field: shorten(name), Message: fmt.Sprintf(
-		"is not a field of a notification%s; its fields are %s", nearest.Hint(name, fields), nearest.List(fields))}
+		"is not a field of a notification%s; its fields are %s, and one named after its channel",
+		nearest.Hint(name, append(slices.Clip(inputFields), own...)), nearest.List(inputFields))}
 }
 
 // walker visits every value of a JSON text.

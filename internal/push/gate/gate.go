@@ -65,6 +65,8 @@ type Gate struct {
 	cfg   Config
 	hosts *hosts
 	slow  *slow
+	// ofTargets is true when targets name the hosts.
+	ofTargets bool
 	// budgetKey is the one of the credential in force, spent the budget that is used up.
 	budgetKey atomic.Pointer[string]
 	spent     atomic.Pointer[spentBudget]
@@ -72,13 +74,14 @@ type Gate struct {
 
 // New puts a gate before a sender.
 func New(sender push.Sender, cfg Config) *Gate {
-	if cfg.Host == nil {
+	ofTargets := cfg.Host != nil
+	if !ofTargets {
 		cfg.Host = func(string) string { return "" }
 	}
 	cfg.InFlight = cmp.Or(cfg.InFlight, 128)
 	cfg.Pause = cmp.Or(cfg.Pause, time.Minute)
 	cfg.Log = cmp.Or(cfg.Log, slog.Default())
-	g := &Gate{Sender: sender, cfg: cfg, hosts: newHosts(cfg), slow: newSlow()}
+	g := &Gate{Sender: sender, cfg: cfg, hosts: newHosts(cfg), slow: newSlow(), ofTargets: ofTargets}
 	g.budgetKey.Store(&cfg.BudgetKey)
 	return g
 }

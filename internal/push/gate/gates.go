@@ -16,13 +16,13 @@ func (all Gates) States(channel string) []push.Host {
 	return nil
 }
 
-// Open counts, by channel, the hosts that are not called because they failed.
-func (all Gates) Open() map[string]int {
-	open := map[string]int{}
+// Breakers counts, for each channel, the hosts that are not called because they failed.
+func (all Gates) Breakers() []push.Breakers {
+	list := make([]push.Breakers, 0, len(all))
 	for channel, g := range all {
-		open[string(channel)] = g.Open()
+		list = append(list, push.Breakers{Channel: channel, OfTargets: g.ofTargets, Open: g.Open()})
 	}
-	return open
+	return list
 }
 
 // Renew tells the gate of a channel that its sender has another credential; see [Gate.Renew].
