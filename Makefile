@@ -32,7 +32,7 @@ INSTALLED_NODE_PACKAGES := $(NODE_PACKAGES:%=%/node_modules/.package-lock.json)
 # What the tests start themselves, by its name in scripts/need.sh; gcc is for the race detector.
 SERVERS := redis postgres pgbouncer postfix node chromium promtool systemd zsh fish gcc
 LINT := go tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
-# All build tags of each module: they are compatible. test/deploy's tests fail when one is missing here.
+# All build tags of each module: they are compatible. A new tag belongs here, or make lint does not see its files.
 LINT_TAGS := accept,faults,soak
 BENCH_LINT_TAGS := growth
 # The packages with a file that some tag keeps out.

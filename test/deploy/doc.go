@@ -1,11 +1,3 @@
-// Package deploy holds the tests of the files around the code.
-//
-// Some of these files put pacer into containers and build it for others: docker-compose.yml, Dockerfile, .dockerignore
-// and the workflows. The tests load them the way the tools do and state what operators rely on: nothing is open to
-// other hosts, nothing is evicted, nothing is cut off while it drains, no secret is written down, and no workflow runs
-// a foreign action that is not pinned.
-//
-// Others are for readers: the words are those of the glossary, and ARCHITECTURE.md names what there is.
-//
-// There is no program code.
+// Package deploy tests the files that put pacer into operation: docker-compose.yml, Dockerfile and what is below
+// deploy. Each is loaded as its tool does. There is no program code.
 package deploy

@@ -14,7 +14,7 @@ import (
 // each block in a function of its own, with a context and a transaction at hand.
 func TestGoOfThePagesCompiles(t *testing.T) {
 	t.Parallel()
-	snippets := fences(readFile(t, readmePage)+readFile(t, transactionsPage), "go")
+	snippets := fences(readFile(t, "README.md")+readFile(t, "docs/transactions.md"), "go")
 	if len(snippets) < 2 {
 		t.Fatalf("the pages have %d blocks of Go only", len(snippets))
 	}

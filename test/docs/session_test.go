@@ -62,7 +62,7 @@ func newSession(t *testing.T) *session {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &session{folder: folder, path: programs(t)}
+	s := &session{folder: folder, path: programs}
 	for _, address := range []string{apiAddress, opsAddress, receiverAddress} {
 		s.replace(address, freeAddress(t))
 	}
