@@ -53,68 +53,6 @@ func TestSendersWithNames(t *testing.T) {
 	}
 }
 
-func TestSendersWithNamesAreRefused(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct{ text, want string }{
-		"MisspeltKind": {
-			text: "fmc:shop: {credentials: x}", want: `FILE:2:3: "fmc" is not a kind of channel (did you mean fcm?)`,
-		},
-		"UnknownKind": {
-			text: "pigeon:shop: {credentials: x}",
-			want: `FILE:2:3: "pigeon" is not a kind of channel; use one of ` +
-				strings.Join(settings.Channels{}.Names(), ", "),
-		},
-		"Capitals": {
-			text: "fcm:Shop: {credentials: x}",
-			want: `FILE:2:3: "fcm:Shop" must have a name of 1 to 32 lower-case letters, digits and hyphens after the colon, such as fcm:shop`,
-		},
-		"NoName": {
-			text: "'fcm:': {credentials: x}",
-			want: `FILE:2:3: "fcm:" must have a name of 1 to 32 lower-case letters, digits and hyphens after the colon, such as fcm:shop`,
-		},
-		"TooLong": {
-			text: "fcm:" + strings.Repeat("x", 33) + ": {credentials: x}",
-			want: `FILE:2:3: "fcm:` + strings.Repeat("x", 33) + `" must have a name of 1 to 32 lower-case letters, digits and hyphens after the colon, such as fcm:shop`,
-		},
-		"KindWithoutSettings": {
-			text: "log:x: {}", want: "FILE:2:3: the channel log has no settings, so it can't have named senders",
-		},
-		"Twice": {
-			text: "fcm:shop: {credentials: x}\n  'fcm:shop': {credentials: y}",
-			want: "FILE:3:3: fcm:shop is set twice, with 1 settings before",
-		},
-		"UnknownSetting": {
-			text: "fcm:shop: {colour: red}", want: `FILE:2:14: unknown setting "colour" of channel fcm:shop`,
-		},
-		"LacksItsCredentials": {
-			text: "fcm:shop: {}",
-			want: "channels.fcm:shop lacks settings that every fcm channel needs: docs/channels.md lists them",
-		},
-		"LacksWhatItNeeds": {
-			text: "apns:shop: {key: x, key-id: x, topic: x}",
-			want: "channels.apns:shop.key needs channels.apns:shop.team-id to be set too",
-		},
-		"LacksTheKeyForItsBounces": {
-			text: "email:shop: {server: 'smtp://mail.example', from: a@example.com, bounce-address: b@example.com}",
-			want: "channels.email:shop.bounce-address needs --unsubscribe-key (PACER_UNSUBSCRIBE_KEY) to be set too",
-		},
-		"WrongLimit": {
-			text: "fcm:shop: {credentials: x, limits: 5}", want: `channels.fcm:shop.limits must be of the form 100/1s, is "5"`,
-		},
-		"WrongSecret": {
-			text: "webhook:shop: {secret: x}",
-			want: "channels.webhook:shop.secret must be whsec_ and 24 to 64 random bytes in base64",
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			path := settingsFile(t, "channels:\n  "+test.text)
-			_, err := parse(t, nil, "serve", "--config", path)
-			wantRefusals(t, err, strings.Replace(test.want, "FILE", path, 1))
-		})
-	}
-}
-
 // Every secret and connection string may stand in a file.
 func TestEverySecretFromAFile(t *testing.T) {
 	t.Parallel()

@@ -1,7 +1,6 @@
 package settings
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"slices"
@@ -11,9 +10,8 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/pacer-notify/pacer/internal/policy"
+	"github.com/pacer-notify/pacer/test/transcript"
 )
-
-var update = flag.Bool("update", false, "write the parts of pages that are made from code")
 
 const settingsTableHead = "| flag | environment | default | meaning |\n|---|---|---|---|\n"
 
@@ -41,13 +39,7 @@ func TestPagesAreWrittenFromTheCode(t *testing.T) {
 				t.Fatalf("%s has no place for what is written", path)
 			}
 			want := before + begin + "\n" + text + "\n" + end + after
-			if *update {
-				if err := os.WriteFile(path, []byte(want), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			} else if string(whole) != want {
-				t.Errorf("%s is not what the code says; write it with make docs", path)
-			}
+			transcript.Equal(t, path, want)
 		})
 	}
 }

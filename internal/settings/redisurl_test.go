@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pacer-notify/pacer/internal/settings"
+	"github.com/pacer-notify/pacer/test/transcript"
 )
 
 // sameOptions compares options without their functions. Of TLS it compares the exported fields.
@@ -209,97 +210,18 @@ func TestRedisOptionsMakeTheRightClient(t *testing.T) {
 	}
 }
 
+// TestParseRedisURLRefuses reads the URLs of a transcript, and compares why each is refused.
 func TestParseRedisURLRefuses(t *testing.T) {
 	t.Parallel()
-	const (
-		schemes = "must begin with redis://, rediss://, unix://, redis+cluster:// or redis+sentinel://"
-		encoded = "in a password, / ? # @ and % must be percent-encoded"
-		host    = "must name host 1 of 1 as host or host:port, with a port between 1 and 65535; " + encoded
-		encode  = "has an @ after the host; in a user or password, / ? # @ and % must be percent-encoded"
-		socket  = "must name the path of a socket, as in unix:///run/redis.sock"
-		master  = "must name the master after the hosts, as in redis+sentinel://h1:26379,h2:26379/mymaster"
-		noKind  = "which does not exist for this kind of Redis"
-		percent = "has a % in user or password without two hexadecimal digits after it; write %25 for a %"
-		several = "names several hosts, so it must begin with redis+cluster:// or redis+sentinel://"
-		db      = "must end in the number of a database, such as /0, or without a path"
-	)
-	for raw, want := range map[string]string{
-		"":                                   schemes,
-		"localhost:6379":                     schemes,
-		"redis:localhost":                    schemes,
-		"REDIS://h":                          schemes,
-		"http://h":                           schemes,
-		"redis+unix:///x":                    schemes,
-		"redis://h:0":                        host,
-		"redis://h:65536":                    host,
-		"redis://h:port":                     host,
-		"redis://h:":                         host,
-		"redis://a b":                        host,
-		"redis://::1":                        host,
-		"redis://[::1":                       host,
-		"redis://[h]:1":                      host,
-		"redis://[127.0.0.1]:1":              host,
-		"redis://:hunter2":                   host,
-		"redis://u:hunter2":                  host,
-		"redis://u:hun%zzter2@h":             percent,
-		"redis://u:hun/ter2@h":               encode,
-		"redis://u:hun?ter2@h":               encode,
-		"redis://u:hun#ter2@h":               encode,
-		"redis://h/0#hunter2":                "must not hold a #; in a password, write %23",
-		"redis://h1,h2":                      several,
-		"redis://h/x":                        db,
-		"redis://h/-1":                       db,
-		"redis://h/1/2":                      db,
-		"redis://h/65536":                    db,
-		"unix://":                            socket,
-		"unix:///":                           socket,
-		"unix:///%zz":                        socket,
-		"unix://run/redis.sock":              "must name an absolute path after unix://, as in unix:///run/redis.sock",
-		"redis+cluster://":                   host,
-		"redis+cluster://h1,":                strings.Replace(host, "1 of 1", "2 of 2", 1),
-		"redis+cluster://:7000":              host,
-		"redis+cluster://h/1":                "must not name a database; Redis Cluster only has number 0",
-		"redis+cluster://h?db=1":             "has the option db, " + noKind,
-		"redis+sentinel://h":                 master,
-		"redis+sentinel://h/":                master,
-		"redis+sentinel://h/%zz":             master,
-		"redis+sentinel://h/main/x":          db,
-		"redis://h?pool_size=many":           "has the option pool_size, which must be a whole number",
-		"redis://h?dial_timeout=soon":        "has the option dial_timeout, which must be a duration such as 2s",
-		"redis://h?pool_fifo=perhaps":        "has the option pool_fifo, which must be true or false",
-		"redis://h?db=-1":                    "has the option db, which must not be negative",
-		"redis://h?max_redirects=1":          "has the option max_redirects, " + noKind,
-		"redis://h?sentinel_password=hunter": "has the option sentinel_password, " + noKind,
-		"redis://h?a=%zz":                    "has options that are not of the form ?name=value&name=value",
-	} {
-		t.Run(raw, func(t *testing.T) {
-			t.Parallel()
-			got, err := settings.ParseRedisURL(raw)
-			if err == nil {
-				t.Fatalf("read as %s", got)
-			}
-			if diff := cmp.Diff(want, err.Error()); diff != "" {
-				t.Errorf("refusal differs (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
-// The error for an unknown option lists those that there are.
-func TestParseRedisURLRefusesUnknownOptions(t *testing.T) {
-	t.Parallel()
-	for raw, want := range map[string]string{
-		"rediss://h?skip_verify=true":     `has an unknown option "skip_verify"; known are `,
-		"redis+cluster://h?read_only=yes": `has an unknown option "read_only"; known are `,
-		"redis://h?Hunter2=":              "has an unknown option (not shown); known are client_name, ",
-	} {
-		t.Run(raw, func(t *testing.T) {
-			t.Parallel()
-			if _, err := settings.ParseRedisURL(raw); err == nil || !strings.HasPrefix(err.Error(), want) {
-				t.Errorf("got %v, want %s...", err, want)
-			}
-		})
-	}
+	transcript.Play(t, "testdata/redisurl.transcript", func(t *testing.T, lines []string) string {
+		t.Helper()
+		got, err := settings.ParseRedisURL(lines[0])
+		if err == nil {
+			t.Fatalf("%s is read as %s", lines[0], got)
+		}
+		wantNoLeak(t, err)
+		return err.Error()
+	})
 }
 
 // A password survives when it is encoded, and is never shown when it is not.
