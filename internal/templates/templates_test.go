@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pacer-notify/pacer/internal/templates"
+	"github.com/pacer-notify/pacer/test/transcript"
 )
 
 func folder(files ...string) fstest.MapFS {
@@ -108,24 +109,15 @@ func TestDataThatDoesNotFitIsRefused(t *testing.T) {
 	t.Parallel()
 	set := load(t, "a/default/body.txt", "{{.name}} {{.address.city}}", "loop/default/body.txt",
 		"{{range .x}}{{$.y}}{{end}}")
-	for data, want := range map[string]string{
-		``: `lacks "name"`, `{"name":"x"}`: `lacks "address"`, `{"name":"x","address":{}}`: `lacks "city"`,
-		`{"name":"x","address":"canary"}`: "does not fit the template", `[]`: "must be a JSON object with the values that the template uses",
-		`null`: "must be a JSON object with the values that the template uses",
-	} {
-		t.Run(data, func(t *testing.T) {
-			t.Parallel()
-			_, err := set.Render("a", "", json.RawMessage(data))
-			if _, ok := errors.AsType[*templates.DataError](err); !ok || err.Error() != want {
-				t.Errorf("%s gives %v, want %q", data, err, want)
-			}
-		})
-	}
-	huge := `{"x":[` + strings.Repeat("1,", 2000) + `1],"y":"` + strings.Repeat("y", 1000) + `"}`
-	if _, err := set.Render("loop", "", json.RawMessage(huge)); err == nil ||
-		!strings.Contains(err.Error(), "more than 1048576 bytes") {
-		t.Errorf("a content without end gives %v", err)
-	}
+	transcript.Play(t, "testdata/data.transcript", func(t *testing.T, lines []string) string {
+		t.Helper()
+		name, data, _ := strings.Cut(lines[0], " ")
+		_, err := set.Render(name, "", json.RawMessage(data))
+		if _, ok := errors.AsType[*templates.DataError](err); !ok || strings.Contains(err.Error(), "canary") {
+			t.Fatalf("%s gives %v", data, err)
+		}
+		return err.Error()
+	})
 }
 
 // What only some data can fill in is no fault of the template.
@@ -137,40 +129,20 @@ func TestTemplatesThatNeedDataAreTaken(t *testing.T) {
 		"a/de/body.html", "")
 }
 
+// A folder is played as lines of a path and what the file holds.
 func TestFoldersThatAreNoTemplatesAreRefused(t *testing.T) {
 	t.Parallel()
-	for want, files := range map[string][]string{
-		"a/default/body.txt:1: unclosed action": {"a/default/body.txt", "{{.x"},
-		"a/default: has no body.txt":            {"a/de/body.txt", "x", "a/default/title.txt", "x"},
-		"a: has no folder default":              {"a/de/body.txt", "x"},
-		"a/default/body.md: is no part":         {"a/default/body.md", "x"},
-		"a/body.txt: must be a folder":          {"a/body.txt", "x"},
-		"a/default/body.html: ends in a non-text context": {
-			"a/default/body.txt", "x", "a/default/body.html", `<a href="{{.y}}`,
-		},
-		"a/de/body.html:1:18: {{if}} branches end in different contexts": {
-			"a/default/body.txt", "x", "a/de/body.html", `<b>{{.x}}</b>{{if .y}}<a href="{{end}}">`,
-		},
-		`a/default/body.html:1:17: no such template "x"`: {
-			"a/default/body.txt", "x", "a/default/body.html", `{{.y}}{{template "x"}}`,
-		},
-		`a/default/body.txt: uses the template "x", which it does not define`: {
-			"a/default/body.txt", `{{.y}}{{with .z}}{{else}}{{template "x"}}{{end}}`,
-		},
-		`a/default/title.txt: uses the template "y", which it does not define`: {
-			"a/default/body.txt", "x", "a/default/title.txt",
-			`{{define "x"}}{{range .z}}{{template "y"}}{{end}}{{end}}{{template "x"}}`,
-		},
-		"a/de_AT: is the same locale as a/de-at": {
-			"a/default/body.txt", "x", "a/de_AT/body.txt", "x", "a/de-at/title.txt", "x",
-		},
-		"may have at most 262144 bytes, has 262145": {"a/default/body.txt", strings.Repeat("x", 262145)},
-	} {
-		t.Run(want, func(t *testing.T) {
-			t.Parallel()
-			if _, err := templates.Load(folder(files...)); err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("gives %v, want %q", err, want)
-			}
-		})
-	}
+	transcript.Play(t, "testdata/folders.transcript", func(t *testing.T, lines []string) string {
+		t.Helper()
+		var files []string
+		for _, line := range lines {
+			path, content, _ := strings.Cut(line, ": ")
+			files = append(files, path, content)
+		}
+		_, err := templates.Load(folder(files...))
+		if err == nil {
+			t.Fatalf("%q are taken", files)
+		}
+		return err.Error()
+	})
 }

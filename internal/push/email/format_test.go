@@ -17,6 +17,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/push"
 	"github.com/pacer-notify/pacer/internal/push/email"
+	"github.com/pacer-notify/pacer/test/transcript"
 )
 
 // file is an attachment, as a program reads it that knows nothing of pacer.
@@ -174,37 +175,14 @@ func TestManyBlanksAreOne(t *testing.T) {
 func TestHeadersAndAttachmentsThatCannotBeSentAreRefused(t *testing.T) {
 	t.Parallel()
 	sender := newSender(t, email.Config{Server: "smtp://example.com", From: "pacer@example.com"})
-	many := `{"name":"a","content":""}`
-	for name, c := range map[string]struct{ override, want string }{
-		"a header of pacer's": {`{"headers":{"List-unsubscribe":"x"}}`, "headers: List-unsubscribe is set by pacer"},
-		"content":             {`{"headers":{"Content-Type":"x"}}`, "headers: Content-Type is set by pacer"},
-		"no name":             {`{"headers":{"":"x"}}`, "headers: a name has 1 to 64 letters"},
-		"a name with a colon": {`{"headers":{"X:":"x"}}`, "headers: a name has 1 to 64 letters"},
-		"two of one name":     {`{"headers":{"X-A":"x","x-a":"y"}}`, "headers: x-a is given twice"},
-		"no value":            {`{"headers":{"X-A":" "}}`, "headers: X-A is empty"},
-		"a line break":        {`{"headers":{"X-A":"a\nBcc: b"}}`, "headers: X-A must not hold control characters"},
-		"a long value": {
-			`{"headers":{"X-A":"` + strings.Repeat("x", 501) + `"}}`, "headers: X-A may have at most 500",
-		},
-		"headers that are a list":  {`{"headers":[]}`, "headers an object of texts"},
-		"no base64":                {`{"attachments":[{"name":"a","content":"?"}]}`, "attachments[0]: content: must be base64"},
-		"no file name":             {`{"attachments":[{"content":""}]}`, "attachments[0]: name: must have 1 to 200"},
-		"a path":                   {`{"attachments":[{"name":"../a"}]}`, "attachments[0]: name: must have 1 to 200"},
-		"a type that holds others": {`{"attachments":[{"name":"a","type":"multipart/mixed"}]}`, "attachments[0]: type: must be"},
-		"a type with a line break": {`{"attachments":[{"name":"a","type":"text/plain; a=\"\r\n\""}]}`, "attachments[0]: type:"},
-		"a cid with a bracket":     {`{"attachments":[{"name":"a","cid":">"}]}`, "attachments[0]: cid: may have up to 64"},
-		"too many": {
-			`{"attachments":[` + strings.Repeat(many+",", 20) + many + `]}`, "attachments: there may be at most 20, not 21",
-		},
-		"a name that is almost right": {`{"attachment":[]}`, "did you mean attachments"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			n := message().Notification
-			n.Override = json.RawMessage(c.override)
-			if err := sender.CheckContent(n); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("%v, want %q", err, c.want)
-			}
-		})
-	}
+	transcript.Play(t, "testdata/refusals.transcript", func(t *testing.T, lines []string) string {
+		t.Helper()
+		n := message().Notification
+		n.Override = json.RawMessage(lines[0])
+		err := sender.CheckContent(n)
+		if err == nil {
+			t.Fatalf("%s is taken", lines[0])
+		}
+		return err.Error()
+	})
 }
