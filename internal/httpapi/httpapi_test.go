@@ -5,13 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -26,9 +23,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/settings"
 	"github.com/pacer-notify/pacer/internal/stats"
+	"github.com/pacer-notify/pacer/test/transcript"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 // store is everything that the API needs. It is reachable, or fails with away.
 type store struct{ away error }
@@ -261,19 +257,7 @@ func TestOpenAPIDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	pretty.WriteByte('\n')
-	golden := filepath.Join("..", "..", "docs", "openapi.json")
-	if *update {
-		if err := os.WriteFile(golden, pretty.Bytes(), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	kept, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(kept), pretty.String()); diff != "" {
-		t.Errorf("docs/openapi.json is not current; run this test with -update:\n%s", diff)
-	}
+	transcript.Equal(t, "../../docs/openapi.json", pretty.String())
 }
 
 func TestDocumentationPageNeedsNothingElse(t *testing.T) {
