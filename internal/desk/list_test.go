@@ -2,7 +2,6 @@ package desk_test
 
 import (
 	"net/url"
-	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +9,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/desk"
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/test/transcript"
 )
 
 var (
@@ -53,32 +53,16 @@ func TestParseFilter(t *testing.T) {
 // list what nobody asked for.
 func TestParseFilterRefuses(t *testing.T) {
 	t.Parallel()
-	for query, want := range map[string]string{
-		"usr=ada": "usr: is not a parameter of this call, which takes category, channel, cursor, host, limit, reason, since, status, " +
-			"text, until, user, user_id (did you mean user?)",
-		"user=ada&user=ben":       "user: is given more than once",
-		"user=ada&user_id=ben":    "user_id: differs from user, which is the same parameter",
-		"status=faild":            `status: unknown status "faild": use one of cancelled,`,
-		"status=faild,sent":       "(did you mean failed?)",
-		"category=chatt":          `category: unknown category "chatt": use one of chat, default (did you mean chat?)`,
-		"channel=webhok":          `channel: unknown channel "webhok": use one of log, webhook (did you mean webhook?)`,
-		"since=yesterday":         `since: must be a time such as 2026-01-02T15:04:05Z, or how long ago, such as 2h; is "yesterday"`,
-		"since=1h&until=2h":       "until: must be later than since",
-		"limit=0":                 `limit: must be a number from 1 to 1000, is "0"`,
-		"limit=1001":              `limit: must be a number from 1 to 1000, is "1001"`,
-		"text=a%00b":              "text: must be UTF-8 without control characters",
-		"usr=1&status=x&limit=no": "limit: ",
-	} {
-		t.Run(query, func(t *testing.T) {
-			t.Parallel()
-			values, err := url.ParseQuery(query)
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, err = desk.ParseFilter(values, names, now)
-			if err == nil || len(notification.FieldErrors(err)) == 0 || !strings.Contains(err.Error(), want) {
-				t.Errorf("%v, want %q", err, want)
-			}
-		})
-	}
+	transcript.Play(t, "testdata/filters.transcript", func(t *testing.T, lines []string) string {
+		t.Helper()
+		values, err := url.ParseQuery(lines[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = desk.ParseFilter(values, names, now)
+		if len(notification.FieldErrors(err)) == 0 {
+			t.Fatalf("%s gives %v, want faulty fields", lines[0], err)
+		}
+		return err.Error()
+	})
 }
