@@ -129,7 +129,8 @@ func TestCredentialsFromFiles(t *testing.T) {
 		t.Errorf("the webhook's secrets: %v", err)
 	}
 	for name, file := range map[string]string{
-		"away": "file:" + dir + "/none", "empty": write("empty", "\n"), "too long": write("long", strings.Repeat("x", 65537)),
+		"away": "file:" + dir + "/none", "empty": write("empty", "\n"),
+		"too long": write("long", strings.Repeat("x", 65537)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

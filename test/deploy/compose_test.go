@@ -28,9 +28,10 @@ func readFile(t *testing.T, name string) string {
 // compose reads docker-compose.yml with all profiles, as docker compose does.
 func compose(t *testing.T, env types.Mapping) (*types.Project, error) {
 	t.Helper()
+	const name = "docker-compose.yml"
 	return loader.LoadWithContext(t.Context(), types.ConfigDetails{
 		WorkingDir:  filepath.Join("..", ".."),
-		ConfigFiles: []types.ConfigFile{{Filename: "docker-compose.yml", Content: []byte(readFile(t, "docker-compose.yml"))}},
+		ConfigFiles: []types.ConfigFile{{Filename: name, Content: []byte(readFile(t, name))}},
 		Environment: env,
 	}, func(o *loader.Options) { o.Profiles = []string{"*"} })
 }

@@ -77,8 +77,9 @@ func (p page) steps(t *testing.T) []step {
 		t.Fatalf("%s has %d blocks of commands only", p.name, len(steps)-1)
 	}
 	for i := range steps[1:] {
-		if commands := steps[i+1].commands; strings.Contains(commands, "curl") || strings.Contains(commands, "enqueue") {
-			steps[i+1].then = p.then
+		s := &steps[i+1]
+		if strings.Contains(s.commands, "curl") || strings.Contains(s.commands, "enqueue") {
+			s.then = p.then
 		}
 	}
 	return steps
