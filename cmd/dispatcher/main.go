@@ -45,6 +45,8 @@ type commandLine struct {
 	Completion  settings.Completion `cmd:"" help:"Print the completion script for bash, zsh or fish. Load it with: source <(dispatcher completion bash)"`
 	Man         manCommand          `cmd:"" help:"Print the manual page."`
 	Version     versionCommand      `cmd:"" help:"Show version, commit and Go version, and the version of the time zones."`
+
+	VersionFlag kong.VersionFlag `name:"version" env:"-" help:"Show the version."`
 }
 
 // streams are where a command writes to.
@@ -73,7 +75,8 @@ func run(ctx context.Context, args []string, to streams) int {
 
 func execute(ctx context.Context, args []string, to streams) error {
 	parser, err := settings.NewParser(&commandLine{}, "dispatcher", "pacer delivers notifications, throttled per user.",
-		kong.Writers(to.out, to.err), kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(to))
+		kong.Writers(to.out, to.err), kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(to),
+		kong.Vars{"version": version.Current().String()})
 	if err != nil {
 		return fmt.Errorf("set up the command line: %w", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -160,6 +161,11 @@ func TestVersion(t *testing.T) {
 	if got := ask(t, "version"); got.code != 0 || !strings.Contains(got.out, "go1.") ||
 		!strings.Contains(got.out, "tzdata ") {
 		t.Errorf("version: %+v", got)
+	}
+	program := exec.CommandContext(t.Context(), os.Args[0], "--version")
+	program.Env = append(os.Environ(), asProgram+"=1")
+	if out, err := program.CombinedOutput(); err != nil || !strings.Contains(string(out), "go1.") {
+		t.Errorf("--version: %v\n%s", err, out)
 	}
 }
 

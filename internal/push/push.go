@@ -114,7 +114,7 @@ func (s Scope) String() string {
 	return "unsaid"
 }
 
-// Error is why a delivery failed. It tells five things apart: whether it may be tried again (Class), when (RetryAfter),
+// Error is why a delivery failed: whether it may be tried again (Class), when (RetryAfter),
 // whether it counts against the user (Counts), whether anybody got it (Reached and Partial), and whom it concerns
 // (Whom).
 type Error struct {
