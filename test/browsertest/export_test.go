@@ -1,4 +1,0 @@
-package browsertest
-
-// Patience bounds the waits of this package's tests, too.
-const Patience = patience
