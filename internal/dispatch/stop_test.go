@@ -201,7 +201,7 @@ func TestStopWaitsForNoDriver(t *testing.T) {
 		start := time.Now()
 		b.Stop()
 		wantClock(t, "stopped", start, 20*time.Second)
-		if log := strings.Join(b.ledger.Lines(), "\n"); !strings.Contains(log, "before the store had replied") {
+		if log := strings.Join(b.ledger.Lines(), "\n"); !strings.Contains(log, "stopped before") {
 			t.Errorf("it logs %s", log)
 		}
 		close(goOn)

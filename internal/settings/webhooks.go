@@ -14,7 +14,7 @@ import (
 type Webhooks struct {
 	// WebhookDisableAfter is how long a registered endpoint may do nothing but fail before it is disabled; 0 means for
 	// ever. Defaults to 5 days.
-	WebhookDisableAfter time.Duration `name:"webhook-disable-after" default:"120h" placeholder:"DURATION" help:"How long every call to a registered webhook endpoint may fail before pacer disables the endpoint; 0 means for ever. Default: 5 days."`
+	WebhookDisableAfter time.Duration `name:"webhook-disable-after" default:"120h" placeholder:"DURATION" help:"How long every call to a registered webhook endpoint may fail before pacer disables the endpoint; 0: it never does. Default: 5 days."`
 	// EventsEndpoints are URLs that get the events of this deployment. Defaults to none.
 	EventsEndpoints []string `name:"events-endpoints" placeholder:"URL" json:"-" help:"URLs that get the events of this deployment, such as endpoint.disabled, as Standard Webhooks. GET /v1/events lists the same events. Default: none."`
 	// EventsSecret signs them. Defaults to --webhook-secret.

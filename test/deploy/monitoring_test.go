@@ -17,7 +17,6 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/httpapi"
 	"github.com/pacer-notify/pacer/internal/ops"
-	"github.com/pacer-notify/pacer/internal/settings"
 )
 
 // promtool runs Prometheus's own checks.
@@ -168,24 +167,6 @@ func has(m *dto.Metric, labels map[string]string) bool {
 		}
 	}
 	return found == len(labels)
-}
-
-// A customer's host pages nobody: the alerts that are about a provider leave out the channels whose hosts targets name.
-func TestAlertsAreNotAboutCustomersHosts(t *testing.T) {
-	t.Parallel()
-	var named []string
-	for _, channel := range (settings.Channels{}).All() {
-		if channel.Host != nil {
-			named = append(named, string(channel.Name))
-		}
-	}
-	slices.Sort(named)
-	for _, r := range alerts(t) {
-		if (r.Alert == "PacerProviderAway" || r.Alert == "PacerCredentialsRefused") &&
-			!strings.Contains(r.Expr, `~"(`+strings.Join(named, "|")+`)(:.*)?"`) { // a sender may have a name
-			t.Errorf("%s does not except %v: %s", r.Alert, named, r.Expr)
-		}
-	}
 }
 
 // The dashboard for Grafana can be read, and asks in sound expressions for metrics that exist.

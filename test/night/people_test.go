@@ -120,7 +120,7 @@ func ordered() []*night {
 			do: "Stop the producer: `pacer_accepted_total` by category shows the flood. Or take `bypass` from the category.",
 		},
 		{
-			title: "A producer floods the user",
+			title: "A limit is reached",
 			trouble: func(d *deployment) {
 				d.post("n0", `,"category":"chat"`)
 				d.is("n0", "delivered")
@@ -129,7 +129,8 @@ func ordered() []*night {
 				}
 				d.post("n1", `,"category":"chat"`)
 			},
-			do: "Slow down the producer. `dispatcher cancel --user USER --category NAME` cancels what waits.",
+			do: "Nothing. If a producer floods the user, slow it down; " +
+				"`dispatcher cancel --user USER --category NAME` drops what waits, for good.",
 		},
 		{
 			title: "An operator cancelled it",
