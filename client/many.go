@@ -39,7 +39,8 @@ func (c *Client) EnqueueMany(ctx context.Context, notifications []Notification) 
 		b := batchOf(notifications[len(results):])
 		if len(b.items) > 0 {
 			if err := c.enqueueBatch(ctx, b); err != nil {
-				return results, fmt.Errorf("enqueue %s: %w", plural.Of(len(b.items), "notification", "notifications"), err)
+				return results, fmt.Errorf("enqueue %s: %w",
+					plural.Of(len(b.items), "notification", "notifications"), err)
 			}
 		}
 		for i := range b.results {

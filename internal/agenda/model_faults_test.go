@@ -13,7 +13,8 @@ func TestProgramsFindFaults(t *testing.T) {
 	const programs = 3_000
 	for name, c := range map[string]struct {
 		old, replacement string
-		from             uint64 // the seed before the first program: shortly before one that finds it, where those are rare
+		// from is the seed before the first program: shortly before one that finds it, where those are rare.
+		from uint64
 	}{
 		"no wake-up for a new category": {
 			old: "if not known or passes or", replacement: "if agenda.size == 1 and not known or passes or",

@@ -87,8 +87,8 @@ func TestOpsPagesKeepConnections(t *testing.T) {
 	})
 }
 
-// A body that is refused before all of it is sent is read on: a client that sends everything first would get "connection
-// reset" in place of the refusal, or none at all.
+// A body that is refused before all of it is sent is read on: a client that sends everything first would get
+// "connection reset" in place of the refusal, or none at all.
 func TestRefusedBodiesAreReadOn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -41,7 +41,10 @@ func TestListenersAreGuarded(t *testing.T) {
 		want                      int
 	}{
 		{"the API under a foreign name", first.Addr(), "/v1/stats", "evil.example", http.StatusMisdirectedRequest},
-		{"the ops pages under a foreign name", first.OpsAddr(), "/snapshot", "evil.example", http.StatusMisdirectedRequest},
+		{
+			"the ops pages under a foreign name", first.OpsAddr(), "/snapshot", "evil.example",
+			http.StatusMisdirectedRequest,
+		},
 		{"the ops pages under an allowed name", first.OpsAddr(), "/metrics", "pacer.example", http.StatusOK},
 		{"the API under an allowed name", first.Addr(), "/v1/stats", "pacer.example", http.StatusOK},
 		{"another process", second.Addr(), "/v1/stats", second.Addr(), http.StatusOK},

@@ -76,7 +76,8 @@ func TestPostgresKnowsNoPartitionsBeforeTheyAreBuilt(t *testing.T) {
 	refused(t, err, "has 4 partitions")
 }
 
-// A producer that does not know of Postgres may have written its own number after a loss. The dispatchers start all the same.
+// A producer that does not know of Postgres may have written its own number after a loss. The dispatchers start all the
+// same.
 func TestAWrongNumberOfPartitionsIsCorrected(t *testing.T) {
 	t.Parallel()
 	of, client := durable(t)

@@ -285,7 +285,8 @@ func TestIDCharacters(t *testing.T) {
 func TestCheckUserID(t *testing.T) {
 	t.Parallel()
 	for user, ok := range map[string]bool{
-		"u-1": true, strings.Repeat("u", 256): true, "": false, strings.Repeat("u", 257): false, "a\tb": false, "\xff": false,
+		"u-1": true, strings.Repeat("u", 256): true, "": false, strings.Repeat("u", 257): false, "a\tb": false,
+		"\xff": false,
 	} {
 		err := notification.CheckUserID(user)
 		if fault := faultsOf(err); (err == nil) != ok || !ok && !slices.Equal(fault, []string{"user_id"}) {

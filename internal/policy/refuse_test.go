@@ -12,8 +12,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/policy"
 )
 
-// refusedFiles holds policy files that are refused, each with its faults, without the name of the file. With -update the
-// faults are written anew.
+// refusedFiles holds policy files that are refused, each with its faults, without the name of the file. With -update
+// the faults are written anew.
 const refusedFiles = "testdata/refused.txt"
 
 // Each of the files is refused, and each fault stands at its place.
@@ -59,7 +59,8 @@ func TestParseRefusesWhatIsNoPolicy(t *testing.T) {
 		"deep over lines":         strings.Repeat("[\n", 100),
 		"too many limits":         inDefault("limits: [" + strings.Repeat("{max: 1, per: 1s}, ", 33) + "]"),
 		"long category":           "version: 1\ncategories: {default: {}, " + strings.Repeat("a", 65) + ": {}}\n",
-		"more ranges than may be": atEnd("windows: {night: {closed: [" + strings.Repeat(`{from: "08:00", to: "09:00"},`, 17) + "]}}"),
+		"more ranges than may be": atEnd("windows: {night: {closed: [" +
+			strings.Repeat(`{from: "08:00", to: "09:00"},`, 17) + "]}}"),
 	} {
 		if _, err := policy.Parse("p", []byte(text)); err == nil || len(err.Error()) > 1000 {
 			t.Errorf("%s: %.1000v", name, err)

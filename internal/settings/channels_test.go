@@ -14,8 +14,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/settings"
 )
 
-// everyChannelSetting gives every setting of every channel its example. It also returns the examples by the names of the
-// flags, and those that must never show.
+// everyChannelSetting gives every setting of every channel its example. It also returns the examples by the names of
+// the flags, and those that must never show.
 func everyChannelSetting(t *testing.T) (channels settings.Channels, examples map[string]string, hidden []string) {
 	t.Helper()
 	examples = map[string]string{}
@@ -70,7 +70,8 @@ func TestChannelsFromEverySource(t *testing.T) {
 	} {
 		t.Run(source, func(t *testing.T) {
 			t.Parallel()
-			p, err := parse(t, append(c.environ, "DATABASE_URL=postgres://d", "PACER_UNSUBSCRIBE_KEY="+linkKey), c.args...)
+			environ := append(c.environ, "DATABASE_URL=postgres://d", "PACER_UNSUBSCRIBE_KEY="+linkKey)
+			p, err := parse(t, environ, c.args...)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -18,8 +18,8 @@ const settingsTableHead = "| flag | environment | default | meaning |\n|---|---|
 // pageCells keeps the text of a cell from being read as a mark-up or as the end of the cell.
 var pageCells = strings.NewReplacer("|", `\|`, "*", `\*`)
 
-// TestPagesAreWrittenFromTheCode compares the parts of pages that are made from the settings and from the channels. With
-// -update it writes them.
+// TestPagesAreWrittenFromTheCode compares the parts of pages that are made from the settings and from the channels.
+// With -update it writes them.
 func TestPagesAreWrittenFromTheCode(t *testing.T) {
 	t.Parallel()
 	for page, text := range map[string]string{

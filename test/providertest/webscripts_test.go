@@ -85,9 +85,15 @@ var webpushScripts = []script{
 	{row: "4xx", reply: status(418), means: "permanent returned no target"},
 	{row: "400, the subscription has another key", reply: with(400, `{"reason":"VapidPkHashMismatch"}`), means: "target_gone returned no credential"},
 	{row: "401", reply: status(401), means: "credentials_refused returned no credential"},
-	{row: "401, the subscription has another key", reply: with(401, mozillas), means: "target_gone returned no credential"},
+	{
+		row: "401, the subscription has another key", reply: with(401, mozillas),
+		means: "target_gone returned no credential",
+	},
 	{row: "403", reply: status(403), means: "credentials_refused returned no credential"},
-	{row: "403, the subscription has another key", reply: with(403, googles), means: "target_gone returned no credential"},
+	{
+		row: "403, the subscription has another key", reply: with(403, googles),
+		means: "target_gone returned no credential",
+	},
 	{row: "404", reply: status(404), means: "target_gone returned no target"},
 	{row: "406", reply: status(406), means: "throttled returned no target"},
 	{row: "408", reply: status(408), means: "ambiguous kept perhaps host"},
