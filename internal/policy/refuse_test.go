@@ -51,14 +51,14 @@ func TestParseRefuses(t *testing.T) {
 func TestParseRefusesWhatIsNoPolicy(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
-		"nothing":                 "",
-		"bytes that are no text":  "version: 1\n  \xff",
-		"too many bytes":          strings.Repeat("# filler\n", 1<<17),
-		"deep nesting":            "a:\n  " + strings.Repeat("[", 100),
-		"deep lists":              "a:\n" + strings.Repeat("- ", 5000),
-		"deep over lines":         strings.Repeat("[\n", 100),
-		"too many limits":         inDefault("limits: [" + strings.Repeat("{max: 1, per: 1s}, ", 33) + "]"),
-		"long category":           "version: 1\ncategories: {default: {}, " + strings.Repeat("a", 65) + ": {}}\n",
+		"nothing":                "",
+		"bytes that are no text": "version: 1\n  \xff",
+		"too many bytes":         strings.Repeat("# filler\n", 1<<17),
+		"deep nesting":           "a:\n  " + strings.Repeat("[", 100),
+		"deep lists":             "a:\n" + strings.Repeat("- ", 5000),
+		"deep over lines":        strings.Repeat("[\n", 100),
+		"too many limits":        inDefault("limits: [" + strings.Repeat("{max: 1, per: 1s}, ", 33) + "]"),
+		"long category":          "version: 1\ncategories: {default: {}, " + strings.Repeat("a", 65) + ": {}}\n",
 		"more ranges than may be": atEnd("windows: {night: {closed: [" +
 			strings.Repeat(`{from: "08:00", to: "09:00"},`, 17) + "]}}"),
 	} {
