@@ -73,7 +73,7 @@ func TestProgramsFindFaults(t *testing.T) {
 			from: 265,
 		},
 		"a bypass goes before what was granted ahead": {
-			old: "return ahead > now and math.min(ahead + 1, now + HORIZON) or now", replacement: "return now",
+			old: "return newest > now and math.min(newest + 1, now + HORIZON) or now", replacement: "return now",
 			from: 210,
 		},
 		"a night drops what is exempt": {

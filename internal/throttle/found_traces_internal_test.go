@@ -121,6 +121,16 @@ func foundTraces() map[string]trace {
 			})),
 			setBack: true,
 		},
+		"a bypass comes after the clock was set back, before a slot that was granted ahead": {
+			plans: []Plan{{Rules: []Rule{limit(1, 306)}}},
+			steps: setBackFrom(2, stepsOf([]step{
+				{act: ask},
+				{act: ahead, at: 300_000}, // granted for 306,000
+				{act: bypass, at: 302_000},
+				{act: ask, at: 700_000},
+			})),
+			setBack: true,
+		},
 		"refunds of what was admitted before the clock was set back": {
 			plans: []Plan{{Algorithm: TokenBucket, Rules: []Rule{limit(1, 1000)}}},
 			steps: setBackFrom(2, stepsOf([]step{

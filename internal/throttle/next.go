@@ -47,12 +47,13 @@ func Bypass(now Micros, logs ...Log) Micros {
 	return behindGrantedAhead(now, logs...)
 }
 
-// behindGrantedAhead is the earliest moment, not before now, that is after all that was granted ahead.
+// behindGrantedAhead is the earliest moment, not before now, that is after all that was granted ahead. What lies beyond
+// [Horizon] was written before the clock was set back; it may go at any moment until then.
 func behindGrantedAhead(now Micros, logs ...Log) Micros {
 	at := now
 	for _, log := range logs {
-		if ahead := log.grantedAhead(now); ahead >= at && ahead > 0 {
-			at = min(ahead+1, now.Add(Horizon))
+		if n := len(log.Admitted); n > 0 && log.Admitted[n-1] > now {
+			at = max(at, min(log.Admitted[n-1]+1, now.Add(Horizon)))
 		}
 	}
 	return at

@@ -242,10 +242,10 @@ func TestTracesFindFaults(t *testing.T) {
 			old: "if at < over then at = over end", replacement: "if at < over then at = at + 1 end",
 		},
 		"a bypass goes before what was granted ahead": {
-			old: "return ahead > now and math.min(ahead + 1, now + HORIZON) or now", replacement: "return now",
+			old: "return newest > now and math.min(newest + 1, now + HORIZON) or now", replacement: "return now",
 		},
 		"a bypass goes with what was granted ahead": {
-			old: "math.min(ahead + 1, now + HORIZON)", replacement: "ahead",
+			old: "math.min(newest + 1, now + HORIZON)", replacement: "newest",
 		},
 		"the urgent go before what was granted ahead": {
 			old: "return rule.reserves and", replacement: "return false and",

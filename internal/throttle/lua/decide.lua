@@ -74,21 +74,25 @@ local function free(plan, now)
   return at, why, latest
 end
 
--- bypass_at returns when one goes that no rule holds: now, or, when some rule is full, right after what was granted ahead.
--- See Bypass in Go.
-local function bypass_at(plan, now)
-  if free(plan, now) <= now then return now end
-  local ahead = granted_ahead(plan.cap, plan.cap_log, now)
-  if plan.algorithm == ROLLING then
-    ahead = math.max(ahead, granted_ahead(plan.state, plan.state_log, now))
-  elseif plan.state_log.max > 0 then
-    local newest = counting().of(plan).gap or 0
-    if newest <= now + HORIZON then ahead = math.max(ahead, newest) end
+local bypass_at
+do
+  local function newest_or_0(key, log) return log.max > 0 and newest_of(key, log) or 0 end
+
+  -- bypass_at returns when one goes that no rule holds: now, or, when some rule is full, right after what was granted
+  -- ahead, and by HORIZON where the clock was set back since. See Bypass in Go.
+  function bypass_at(plan, now)
+    if free(plan, now) <= now then return now end
+    local newest = newest_or_0(plan.cap, plan.cap_log)
+    if plan.algorithm == ROLLING then
+      newest = math.max(newest, newest_or_0(plan.state, plan.state_log))
+    elseif plan.state_log.max > 0 then
+      newest = math.max(newest, counting().of(plan).gap or 0)
+    end
+    for _, cap in ipairs(plan.named) do
+      if counts_in(plan, cap) then newest = math.max(newest, newest_or_0(cap.key, cap.log)) end
+    end
+    return newest > now and math.min(newest + 1, now + HORIZON) or now
   end
-  for _, cap in ipairs(plan.named) do
-    if counts_in(plan, cap) then ahead = math.max(ahead, granted_ahead(cap.key, cap.log, now)) end
-  end
-  return ahead > now and math.min(ahead + 1, now + HORIZON) or now
 end
 
 -- spread_for has a plan's closed intervals end later, by a user's part of the spread; see Plan.For in Go.
