@@ -79,11 +79,13 @@ func (a *api) registerDevices(h huma.API) {
 	h.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[Device](), true, "Device")
 	huma.Register(h, huma.Operation{
 		OperationID: "list-devices", Method: http.MethodGet, Path: all, Summary: "List a user's devices",
-		Tags: []string{"devices"}, Errors: errs,
+		Description: "Active devices, and those that a provider called gone, with the reason.",
+		Tags:        []string{"devices"}, Errors: errs,
 	}, a.listDevices)
 	huma.Register(h, huma.Operation{
 		OperationID: "get-device", Method: http.MethodGet, Path: one, Summary: "Look up a device",
-		Tags: []string{"devices"}, Errors: append(errs, http.StatusNotFound),
+		Description: "An inactive device has the reason, and since when.",
+		Tags:        []string{"devices"}, Errors: append(errs, http.StatusNotFound),
 	}, a.getDevice)
 	huma.Register(h, huma.Operation{
 		OperationID: "put-device", Method: http.MethodPut, Path: one,
@@ -94,7 +96,8 @@ func (a *api) registerDevices(h huma.API) {
 	}, a.putDevice)
 	huma.Register(h, huma.Operation{
 		OperationID: "delete-device", Method: http.MethodDelete, Path: one, Summary: "Remove a device",
-		Tags: []string{"devices"}, DefaultStatus: http.StatusNoContent, Errors: errs,
+		Description: "Nothing is sent to it any more. A device that is unknown is no error.",
+		Tags:        []string{"devices"}, DefaultStatus: http.StatusNoContent, Errors: errs,
 	}, a.deleteDevice)
 }
 

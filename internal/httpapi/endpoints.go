@@ -122,37 +122,39 @@ func (a *api) registerEndpoints(h huma.API) {
 	lookUp := append(errs, http.StatusNotFound)
 	write := append(lookUp, http.StatusUnprocessableEntity, http.StatusBadRequest, http.StatusConflict,
 		http.StatusRequestEntityTooLarge)
-	operation := func(id, method, path, summary string, errs []int) huma.Operation {
+	operation := func(id, method, path, summary, description string, errs []int) huma.Operation {
 		return huma.Operation{
-			OperationID: id, Method: method, Path: path, Summary: summary, Tags: []string{"webhook endpoints"},
-			Errors: errs, MaxBodyBytes: bodyUpTo(1 << 16),
+			OperationID: id, Method: method, Path: path, Summary: summary, Description: description,
+			Tags: []string{"webhook endpoints"}, Errors: errs, MaxBodyBytes: bodyUpTo(1 << 16),
 		}
 	}
-	create := operation("create-webhook-endpoint", http.MethodPost, all, "Register a webhook endpoint", write)
+	create := operation("create-webhook-endpoint", http.MethodPost, all, "Register a webhook endpoint",
+		"Calls to its URL are signed with its own key, carry its headers, and its health is kept. A change is in force in "+
+			"all processes within a few seconds.", write)
 	create.DefaultStatus = http.StatusCreated
-	create.Description = "Calls to its URL are signed with its own key, carry its headers, and its health is kept. A " +
-		"change is in force in all processes within a few seconds."
 	huma.Register(h, create, a.createEndpoint)
 	huma.Register(h, operation("list-webhook-endpoints", http.MethodGet, all, "List the webhook endpoints",
+		"With their health, and without secrets and the values of headers.",
 		append(errs, http.StatusUnprocessableEntity)), a.listEndpoints)
-	huma.Register(h, operation("get-webhook-endpoint", http.MethodGet, one, "Look up a webhook endpoint", lookUp),
+	huma.Register(h, operation("get-webhook-endpoint", http.MethodGet, one, "Look up a webhook endpoint",
+		"With its health, and without its secret and the values of its headers.", lookUp),
 		endpointCall(a, "look up a webhook endpoint", Endpoints.Get))
-	huma.Register(h, operation("update-webhook-endpoint", http.MethodPatch, one, "Change a webhook endpoint", write),
-		a.updateEndpoint)
-	remove := operation("delete-webhook-endpoint", http.MethodDelete, one, "Remove a webhook endpoint", lookUp)
+	huma.Register(h, operation("update-webhook-endpoint", http.MethodPatch, one, "Change a webhook endpoint",
+		"Members that are absent stay as they are.", write), a.updateEndpoint)
+	remove := operation("delete-webhook-endpoint", http.MethodDelete, one, "Remove a webhook endpoint",
+		"Calls to its URL are then signed as those to any other.", lookUp)
 	remove.DefaultStatus = http.StatusNoContent
 	huma.Register(h, remove, a.removeEndpoint)
 	huma.Register(h, operation("get-webhook-endpoint-secret", http.MethodGet, one+"/secret",
-		"Read what a webhook endpoint's receiver verifies with", lookUp), a.endpointSecret)
-	rotate := operation("rotate-webhook-endpoint", http.MethodPost, one+"/rotate", "Replace a webhook endpoint's key",
-		write)
-	rotate.Description = "The old key signs beside the new one for 24 hours: calls have a signature of each."
-	huma.Register(h, rotate, a.rotateEndpoint)
-	enable := operation("enable-webhook-endpoint", http.MethodPost, one+"/enable", "Enable a disabled webhook endpoint",
-		lookUp)
-	enable.Description = "Its health begins anew. What failed meanwhile is not sent again by itself: " +
-		"dispatcher retry does that."
-	huma.Register(h, enable, endpointCall(a, "enable a webhook endpoint", Endpoints.Enable))
+		"Read what a webhook endpoint's receiver verifies with",
+		"The secret of an HMAC key, or the public half of an Ed25519 key.", lookUp), a.endpointSecret)
+	huma.Register(h, operation("rotate-webhook-endpoint", http.MethodPost, one+"/rotate",
+		"Replace a webhook endpoint's key",
+		"The old key signs beside the new one for 24 hours: calls have a signature of each.", write), a.rotateEndpoint)
+	huma.Register(h, operation("enable-webhook-endpoint", http.MethodPost, one+"/enable",
+		"Enable a disabled webhook endpoint",
+		"Its health begins anew. What failed meanwhile is not sent again by itself: dispatcher retry does that.", lookUp),
+		endpointCall(a, "enable a webhook endpoint", Endpoints.Enable))
 }
 
 // endpointCall makes the handler of a call that only names an endpoint.

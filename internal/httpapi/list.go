@@ -59,8 +59,9 @@ type listOutput struct{ Body Page }
 func (a *api) registerList(h huma.API) {
 	huma.Register(h, huma.Operation{
 		OperationID: "list-notifications", Method: http.MethodGet, Path: "/v1/notifications",
-		Summary: "List notifications, newest first where Postgres keeps them",
-		Tags:    []string{"notifications"}, Errors: problems(http.StatusUnprocessableEntity),
+		Summary:     "List notifications, newest first where Postgres keeps them",
+		Description: "A page at a time; next leads to the following one.",
+		Tags:        []string{"notifications"}, Errors: problems(http.StatusUnprocessableEntity),
 	}, a.list)
 }
 

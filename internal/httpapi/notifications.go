@@ -168,7 +168,9 @@ func (a *api) registerNotifications(h huma.API) {
 	operation := huma.Operation{
 		OperationID: "accept-notification", Method: http.MethodPost, Path: "/v1/notifications",
 		Summary: "Accept a notification",
-		Tags:    []string{"notifications"}, DefaultStatus: http.StatusAccepted,
+		Description: "A repeat with the same id or idempotency key and the same content gets the first response. With " +
+			"promise=true the response says when the notification will be delivered.",
+		Tags: []string{"notifications"}, DefaultStatus: http.StatusAccepted,
 		MaxBodyBytes: bodyUpTo(wire.MaxBytes),
 		Errors: problems(http.StatusBadRequest, http.StatusConflict, http.StatusRequestEntityTooLarge,
 			http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity),
@@ -191,13 +193,15 @@ func (a *api) registerNotifications(h huma.API) {
 	}
 	huma.Register(h, huma.Operation{
 		OperationID: "get-notification", Method: http.MethodGet, Path: "/v1/notifications/{id}",
-		Summary: "Look up a notification",
-		Tags:    []string{"notifications"}, Errors: problems(http.StatusNotFound),
+		Summary:     "Look up a notification",
+		Description: "With its status, its attempts and its timeline; deliver_at is when it will go, while it waits.",
+		Tags:        []string{"notifications"}, Errors: problems(http.StatusNotFound),
 	}, a.get)
 	huma.Register(h, huma.Operation{
 		OperationID: "cancel-notification", Method: http.MethodDelete, Path: "/v1/notifications/{id}",
-		Summary: "Cancel a waiting notification",
-		Tags:    []string{"notifications"}, DefaultStatus: http.StatusOK,
+		Summary:     "Cancel a waiting notification",
+		Description: "A notification that is being delivered, or has ended, is not cancelled: 409.",
+		Tags:        []string{"notifications"}, DefaultStatus: http.StatusOK,
 		Errors: problems(http.StatusNotFound, http.StatusConflict),
 	}, a.cancel)
 }

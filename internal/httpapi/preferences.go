@@ -110,7 +110,8 @@ func (a *api) registerPreferences(h huma.API) {
 	h.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[Preferences](), true, "Preferences")
 	huma.Register(h, huma.Operation{
 		OperationID: "get-preferences", Method: http.MethodGet, Path: path, Summary: "Look up a user's preferences",
-		Tags: []string{"users"}, Errors: errs,
+		Description: "Time zone, quiet hours, opt-outs and limits of the user; empty when none are set.",
+		Tags:        []string{"users"}, Errors: errs,
 	}, a.getPreferences)
 	huma.Register(h, huma.Operation{
 		OperationID: "put-preferences", Method: http.MethodPut, Path: path, Summary: "Replace a user's preferences",
@@ -122,8 +123,9 @@ func (a *api) registerPreferences(h huma.API) {
 	delete(h.OpenAPI().Paths[path].Put.RequestBody.Content, "application/octet-stream")
 	huma.Register(h, huma.Operation{
 		OperationID: "delete-preferences", Method: http.MethodDelete, Path: path,
-		Summary: "Remove a user's preferences",
-		Tags:    []string{"users"}, DefaultStatus: http.StatusNoContent, Errors: errs,
+		Summary:     "Remove a user's preferences",
+		Description: "The policy then applies to the user as to everybody else.",
+		Tags:        []string{"users"}, DefaultStatus: http.StatusNoContent, Errors: errs,
 	}, a.deletePreferences)
 	a.registerBulkPreferences(h)
 }

@@ -19,12 +19,15 @@ func (a *api) registerStats(h huma.API) {
 	huma.Register(h, huma.Operation{
 		OperationID: "get-stats", Method: http.MethodGet, Path: "/v1/stats",
 		Summary: "Read the counts of the whole deployment",
-		Tags:    []string{"stats"}, Errors: problems(),
+		Description: "All totals are exact once nothing is under way. partial is true while a part of the store does " +
+			"not respond.",
+		Tags: []string{"stats"}, Errors: problems(),
 	}, a.stats)
 	huma.Register(h, huma.Operation{
 		OperationID: "get-history", Method: http.MethodGet, Path: "/v1/history",
-		Summary: "Read what happened by hour and category, for up to 30 days",
-		Tags:    []string{"stats"}, Errors: problems(http.StatusUnprocessableEntity),
+		Summary:     "Read what happened by hour and category, for up to 30 days",
+		Description: "Hours without any notification are left out.",
+		Tags:        []string{"stats"}, Errors: problems(http.StatusUnprocessableEntity),
 	}, a.history)
 }
 

@@ -49,19 +49,22 @@ type windowOutput struct{ Body Window }
 func (a *api) registerUsers(h huma.API) {
 	huma.Register(h, huma.Operation{
 		OperationID: "get-user", Method: http.MethodGet, Path: "/v1/users/{user}",
-		Summary: "Look up a user: everything that decides whether the user's notifications go out",
-		Tags:    []string{"users"}, Errors: problems(http.StatusNotFound, http.StatusUnprocessableEntity),
+		Summary:     "Look up a user: everything that decides whether the user's notifications go out",
+		Description: "Windows, preferences and devices of the user, and what waits for the user.",
+		Tags:        []string{"users"}, Errors: problems(http.StatusNotFound, http.StatusUnprocessableEntity),
 	}, a.user)
 	const path = "/v1/users/{user}/throttle"
 	huma.Register(h, huma.Operation{
 		OperationID: "get-throttle", Method: http.MethodGet, Path: path,
-		Summary: "Ask where a user stands with a category's limits; this changes nothing",
-		Tags:    []string{"users"}, Errors: problems(http.StatusUnprocessableEntity),
+		Summary:     "Ask where a user stands with a category's limits; this changes nothing",
+		Description: "time_left_ms is how long the next notification of the category would wait.",
+		Tags:        []string{"users"}, Errors: problems(http.StatusUnprocessableEntity),
 	}, a.window)
 	huma.Register(h, huma.Operation{
 		OperationID: "clear-throttle", Method: http.MethodDelete, Path: path,
-		Summary: "Clear a user's windows in a category",
-		Tags:    []string{"users"}, DefaultStatus: http.StatusNoContent,
+		Summary:     "Clear a user's windows in a category",
+		Description: "The next notifications go out as if the user had got none. Caps keep their windows.",
+		Tags:        []string{"users"}, DefaultStatus: http.StatusNoContent,
 		Errors: problems(http.StatusUnprocessableEntity),
 	}, a.clear)
 }
