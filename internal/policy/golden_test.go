@@ -1,18 +1,14 @@
 package policy_test
 
 import (
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/pacer-notify/pacer/internal/policy"
+	"github.com/pacer-notify/pacer/test/transcript"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 // TestFaultyFiles compares the errors that operators read when their policy file has faults.
 func TestFaultyFiles(t *testing.T) {
@@ -34,18 +30,7 @@ func TestFaultyFiles(t *testing.T) {
 			}
 			got := err.Error() + "\n"
 			golden := strings.TrimSuffix(file, ".yaml") + ".golden"
-			if *update {
-				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Errorf("faults differ (-want +got):\n%s", diff)
-			}
+			transcript.Equal(t, golden, got)
 		})
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pacer-notify/pacer/internal/policy"
+	"github.com/pacer-notify/pacer/test/transcript"
 )
 
 // refusedFiles holds policy files that are refused, each with its faults, without the name of the file. With -update
@@ -24,8 +25,7 @@ func TestParseRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	var told strings.Builder
-	cases := strings.Split(strings.TrimPrefix(string(known), "== "), "\n== ")
-	for _, c := range cases {
+	for _, c := range strings.Split(strings.TrimPrefix(string(known), "== "), "\n== ") {
 		name, rest, _ := strings.Cut(c, "\n")
 		text, _, _ := strings.Cut(rest, ">> refused\n")
 		_, err := policy.Parse("p", []byte(text))
@@ -36,15 +36,7 @@ func TestParseRefuses(t *testing.T) {
 		faults := strings.ReplaceAll("\n"+err.Error(), "\np:", "\n")
 		fmt.Fprintf(&told, "== %s\n%s>> refused%s\n", name, text, faults)
 	}
-	if *update {
-		if err := os.WriteFile(refusedFiles, []byte(told.String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if diff := cmp.Diff(string(known), told.String()); diff != "" {
-		t.Errorf("%d files; faults differ (-want +got):\n%s", len(cases), diff)
-	}
+	transcript.Equal(t, refusedFiles, told.String())
 }
 
 // What is too long, too deep or no text is refused before it costs much.

@@ -2,7 +2,6 @@ package providertest
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/pem"
 	"net/http/httptest"
 	"os"
@@ -120,13 +119,6 @@ var certificate = sync.OnceValue(func() tls.Certificate {
 	defer server.Close()
 	return server.TLS.Certificates[0]
 })
-
-// Roots vouch for the certificate of all servers.
-func Roots() *x509.CertPool {
-	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(rootsPEM())
-	return pool
-}
 
 func rootsPEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate().Certificate[0]})

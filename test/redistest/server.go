@@ -49,9 +49,6 @@ func StartUnowned(args ...string) (url string, stop func() error, err error) {
 // URL is the TCP address as a URL with database 0.
 func (s *Server) URL() string { return "redis://" + s.Addr() + "/0" }
 
-// SocketURL is the server's Unix socket as a URL with database 0.
-func (s *Server) SocketURL() string { return "unix://" + socket(s.Dir()) + "?db=0" }
-
 // Client returns a client on database 0 that is closed when t ends. It returns within its context even while the server
 // is frozen.
 func (s *Server) Client(t testing.TB) *redis.Client {

@@ -65,8 +65,8 @@ func TestAFullRedisTellsWhoHasAKey(t *testing.T) {
 	}
 }
 
-// A key outlives its notification, so it keeps when that was accepted. One that an earlier version committed does not
-// know, and one that is over when it is committed stays over.
+// A key outlives its notification, so it keeps when that was accepted, if that is known. One that is over when it is
+// committed stays over.
 func TestAKeyKeepsWhenItsNotificationWasAccepted(t *testing.T) {
 	t.Parallel()
 	client, at := redistest.Client(t), time.Date(2026, 3, 14, 15, 9, 26, 535_000, time.UTC)
