@@ -25,7 +25,7 @@ func TestParseRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	var told strings.Builder
-	for _, c := range strings.Split(strings.TrimPrefix(string(known), "== "), "\n== ") {
+	for c := range strings.SplitSeq(strings.TrimPrefix(string(known), "== "), "\n== ") {
 		name, rest, _ := strings.Cut(c, "\n")
 		text, _, _ := strings.Cut(rest, ">> refused\n")
 		_, err := policy.Parse("p", []byte(text))
