@@ -211,7 +211,8 @@ func parseAddress(text string) (*mail.Address, error) {
 	if len(local) > maxLocal || len(domain) > 253 || domain == "" {
 		return nil, errors.New(want)
 	}
-	address.Name = line(address.Name)
+	// The standard library encodes a name with a backslash so that nobody can read it, not even itself.
+	address.Name = line(strings.ReplaceAll(address.Name, `\`, " "))
 	return address, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"mime"
 	"slices"
 	"strings"
 	"unicode"
@@ -15,6 +16,9 @@ const (
 	// maxHeaders is how many headers of its own an e-mail may have, maxHeaderName and maxHeader how long each may be,
 	// in bytes: a line of mail has at most 998.
 	maxHeaders, maxHeaderName, maxHeader = 50, 64, 500
+	// maxWord is how long a word of a subject may be: as an encoded word at most (RFC 2047). Lines are broken between
+	// words.
+	maxWord = 75
 )
 
 // ownHeaders are the headers that pacer or mail servers set; a name that ends in - is the beginning of several.
@@ -68,4 +72,17 @@ func checkHeader(name, value string) error {
 		return errors.New("headers: " + name + " is empty")
 	}
 	return nil
+}
+
+// encodeSubject writes a subject as words that fit into lines, and that a reader turns into exactly this text.
+func encodeSubject(text string) string {
+	odd := strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' })
+	for word := range strings.SplitSeq(text, " ") { // a word without letters is a blank that a reader may drop
+		odd = odd || word == "" || len(word) > maxWord || strings.Contains(word, "=?")
+	}
+	if text == "" || !odd {
+		return text
+	}
+	// The library encodes only what holds something odd, so it gets a NUL in front, which is taken out again.
+	return strings.Replace(mime.QEncoding.Encode("utf-8", "\x00"+text), "=00", "", 1)
 }

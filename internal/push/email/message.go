@@ -40,9 +40,10 @@ func message(n *notification.Notification, from, to *mail.Address) (*gomail.Msg,
 	if err := readOverride(n.Override, &o); err != nil {
 		return nil, err
 	}
-	subject, text := line(n.Title), n.Body
+	// A title that was accepted for another channel may hold line breaks.
+	subject, text := strings.Join(strings.FieldsFunc(n.Title, isBreak), " "), n.Body
 	if o.Subject != nil {
-		subject = line(*o.Subject)
+		subject = *o.Subject
 		if strings.ContainsFunc(*o.Subject, unicode.IsControl) {
 			return nil, errors.New("subject: must not hold control characters or line breaks")
 		}
@@ -63,7 +64,7 @@ func message(n *notification.Notification, from, to *mail.Address) (*gomail.Msg,
 		}
 		message.ReplyToMailAddress(address)
 	}
-	message.Subject(subject)
+	message.Subject(encodeSubject(subject))
 	identify(message, n, from)
 	message.SetBodyString(gomail.TypeTextPlain, text)
 	if o.HTML != "" {
@@ -116,6 +117,8 @@ func readOverride(text json.RawMessage, o *override) error {
 	}
 	return nil
 }
+
+func isBreak(r rune) bool { return r == '\r' || r == '\n' }
 
 // line makes a single line of a text that goes into a header. It leaves one blank where there are several: the library
 // breaks lines at blanks, and of many it makes a line of blanks, which some mail servers take for the header's end.
