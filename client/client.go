@@ -101,7 +101,7 @@ func (c *Client) Enqueue(ctx context.Context, n Notification) (*View, error) {
 // Get looks up a notification. An [*Error] with status 404 says that there is no such notification.
 func (c *Client) Get(ctx context.Context, id string) (*View, error) {
 	var view View
-	if err := c.call(ctx, http.MethodGet, "/v1/notifications/"+url.PathEscape(id), nil, &view); err != nil {
+	if err := c.call(ctx, http.MethodGet, "/v1/notifications/"+segment(id), nil, &view); err != nil {
 		return nil, fmt.Errorf("look up notification %s: %w", id, err)
 	}
 	return &view, nil
@@ -111,7 +111,7 @@ func (c *Client) Get(ctx context.Context, id string) (*View, error) {
 func (c *Client) Cancel(ctx context.Context, id string) (*View, error) {
 	var view View
 	before := &tries{}
-	err := c.callCounting(ctx, before, http.MethodDelete, "/v1/notifications/"+url.PathEscape(id), nil, &view)
+	err := c.callCounting(ctx, before, http.MethodDelete, "/v1/notifications/"+segment(id), nil, &view)
 	refused, ok := errors.AsType[*Error](err)
 	if ok && refused.Status == http.StatusConflict && before.counted > 0 {
 		return c.cancelledBefore(ctx, id, err)
@@ -138,11 +138,19 @@ func (c *Client) cancelledBefore(ctx context.Context, id string, tooLate error) 
 // Throttle reports where a user stands with the limits of a category. It changes nothing.
 func (c *Client) Throttle(ctx context.Context, userID, category string) (*Window, error) {
 	var window Window
-	path := "/v1/users/" + url.PathEscape(userID) + "/throttle?category=" + url.QueryEscape(category)
+	path := "/v1/users/" + segment(userID) + "/throttle?category=" + url.QueryEscape(category)
 	if err := c.call(ctx, http.MethodGet, path, nil, &window); err != nil {
 		return nil, fmt.Errorf("ask the throttle of category %s: %w", category, err)
 	}
 	return &window, nil
+}
+
+// segment writes an id into a path. Dots alone would lead to another path.
+func segment(id string) string {
+	if id == "." || id == ".." {
+		return strings.ReplaceAll(id, ".", "%2E")
+	}
+	return url.PathEscape(id)
 }
 
 // call makes a request until it is accepted, refused, or tried often enough. It decodes the response into result.

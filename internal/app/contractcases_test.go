@@ -64,6 +64,8 @@ func contractCases() []contractCase {
 		{name: "a long id", body: with(`"id":"` + x(65) + `"`), field: "id"},
 		{name: "a blank in the id", body: with(`"id":"a b"`), field: "id"},
 		{name: "a slash in the id", body: with(`"id":"a/b"`), field: "id"},
+		{name: "a slash as user", body: `{"user_id":"/","channel":"log"}`, field: "user_id"},
+		{name: "two dots as user", body: `{"user_id":"..","channel":"log"}`, field: "user_id"},
 		{name: "two dots as id", body: with(`"id":".."`), field: "id"},
 		{name: "a line break after the id", body: with(`"id":"a\n"`), field: "id"},
 		{name: "a list as id", body: with(`"id":["a"]`), field: "id"},

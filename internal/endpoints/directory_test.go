@@ -475,7 +475,7 @@ func TestWrongEndpointsAreRefused(t *testing.T) {
 			many[fmt.Sprintf("X-%d", i)] = "1"
 		}
 		for want, form := range map[string]endpoints.Form{
-			"id: must be 1 to 64":                     {ID: text("a b"), URL: text(hook)},
+			"id: may hold only":                       {ID: text("a b"), URL: text(hook)},
 			"url: is required":                        {},
 			"url: must be ours":                       {URL: text("http://hunter2")},
 			"description: may have at most 256 bytes": {URL: text(hook), Description: text(strings.Repeat("x", 257))},

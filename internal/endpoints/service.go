@@ -3,7 +3,6 @@ package endpoints
 import (
 	"context"
 	"errors"
-	"regexp"
 	"strings"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/events"
 	"github.com/pacer-notify/pacer/internal/nearest"
+	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/secret"
 	"github.com/pacer-notify/pacer/internal/signing"
 )
@@ -32,9 +32,6 @@ type Form struct {
 	Description *string
 }
 
-// validID is what ids look like, as those of notifications.
-var validID = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,64}$`)
-
 // Create registers an endpoint. A [notification.FieldError] says what is wrong with it.
 func (s Service) Create(ctx context.Context, f Form) (*Endpoint, error) {
 	made, err := uuid.NewV7()
@@ -45,8 +42,8 @@ func (s Service) Create(ctx context.Context, f Form) (*Endpoint, error) {
 	if f.ID != nil {
 		e.ID = *f.ID
 	}
-	if !validID.MatchString(e.ID) {
-		return nil, fault("id", "must be 1 to 64 of A-Z, a-z, 0-9 and . _ : -")
+	if err := notification.CheckID(e.ID); err != nil {
+		return nil, err
 	}
 	if f.URL == nil {
 		return nil, fault("url", "is required: the URL to call")

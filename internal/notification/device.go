@@ -28,7 +28,7 @@ type Device struct {
 // deliver to the target.
 func (d *Device) Validate() error {
 	return errors.Join(
-		checkUserID(d.UserID), checkID(d.ID), required("channel", string(d.Channel)), required("to", d.Target),
+		CheckUserID(d.UserID), CheckID(d.ID), required("channel", string(d.Channel)), required("to", d.Target),
 		checkText("to", d.Target, MaxTargetBytes),
 	)
 }

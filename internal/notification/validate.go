@@ -2,6 +2,7 @@ package notification
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -60,8 +61,8 @@ func FieldErrors(err error) []*FieldError {
 // for presence: the policy and the settings say which exist.
 func (n *Notification) Validate(now time.Time, maxContent int) error {
 	return errors.Join(
-		checkID(n.ID),
-		checkUserID(n.UserID),
+		CheckID(n.ID),
+		CheckUserID(n.UserID),
 		required("category", n.Category),
 		required("channel", string(n.Channel)),
 		checkText("to", n.To, MaxTargetBytes),
@@ -72,18 +73,24 @@ func (n *Notification) Validate(now time.Time, maxContent int) error {
 	)
 }
 
-// checkID checks the id of a notification or a device.
-func checkID(id string) error {
+// CheckID checks the id of a notification, a device or an endpoint.
+func CheckID(id string) error {
 	if id == "" || len(id) > MaxIDBytes {
 		return &FieldError{"id", fmt.Sprintf("must have 1 to %d characters, has %d", MaxIDBytes, len(id))}
-	}
-	if id == "." || id == ".." {
-		return &FieldError{"id", fmt.Sprintf("must not be %s, which no URL can hold", id)}
 	}
 	for _, r := range id {
 		if !isIDRune(r) {
 			return &FieldError{"id", fmt.Sprintf("may hold only A-Z a-z 0-9 . _ : - and is %q", id)}
 		}
+	}
+	return checkPath("id", id)
+}
+
+// checkPath refuses the ids that can't be a segment of a path, not even percent-encoded: clients take . and .. for
+// folders, and net/http takes / for the end of the path.
+func checkPath(field, id string) error {
+	if id == "." || id == ".." || id == "/" {
+		return &FieldError{field, fmt.Sprintf("must not be %s, which no URL can hold", id)}
 	}
 	return nil
 }
@@ -93,16 +100,13 @@ func isIDRune(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._:-", r)
 }
 
-// checkUserID checks the id of a user.
-func checkUserID(user string) error {
+// CheckUserID checks the id of a user.
+func CheckUserID(user string) error {
 	if user == "" {
 		return &FieldError{"user_id", "is required"}
 	}
-	return checkText("user_id", user, MaxUserIDBytes)
+	return cmp.Or(checkText("user_id", user, MaxUserIDBytes), checkPath("user_id", user))
 }
-
-// CheckUserID checks a user's id alone, where it comes without a notification.
-func CheckUserID(user string) error { return checkUserID(user) }
 
 // required returns an error for an empty field.
 func required(field, value string) error {

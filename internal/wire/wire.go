@@ -22,7 +22,7 @@ import (
 // Input is a notification as a producer writes it.
 type Input struct {
 	ID             string          `json:"id,omitempty" maxLength:"64" pattern:"^[A-Za-z0-9._:-]+$" doc:"Made by the server when absent. Requests with the same id are one notification."`
-	UserID         string          `json:"user_id" minLength:"1" maxLength:"256" doc:"The user whom it is for."`
+	UserID         string          `json:"user_id" minLength:"1" maxLength:"256" doc:"The user whom it is for: any text without control characters but ., .. and /."`
 	Category       string          `json:"category,omitempty" default:"default" doc:"Category of the policy."`
 	Channel        string          `json:"channel,omitempty" default:"webhook" doc:"The channel that it is sent over."`
 	To             string          `json:"to,omitempty" doc:"The target: a URL, device token, subscription or address. Without one, the notification goes to the user's devices on the channel."`
