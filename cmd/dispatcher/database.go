@@ -32,8 +32,8 @@ type database struct {
 
 // migrate runs a step, if there is one, and shows what the database has then.
 func (d database) migrate(ctx context.Context, step func(context.Context, string) error, to streams) error {
-	url := d.DatabaseURL
-	if err := settings.ReadCredential("--database-url (DATABASE_URL)", &url); err != nil {
+	url, err := settings.ReadDatabaseURL("--database-url (DATABASE_URL)", d.DatabaseURL)
+	if err != nil {
 		return err
 	}
 	if step != nil {

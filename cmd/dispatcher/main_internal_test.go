@@ -54,6 +54,10 @@ func TestRefusalsAreOneSentenceAndExitCode2(t *testing.T) {
 		"Postgres": {
 			args: []string{"--database-url", "postgres://pacer:canary@127.0.0.1:1/x"}, says: "DATABASE_URL",
 		},
+		"MigratePassword": {
+			args: []string{"migrate", "up", "--database-url", "postgres://pacer:x@canary@127.0.0.1:1/x"},
+			says: "percent-encoded",
+		},
 		"WebhookAllow":  {args: []string{"--webhook-allow", "here"}, says: "--webhook-allow"},
 		"WebhookSecret": {args: []string{"--webhook-secret", "canary"}, says: "--webhook-secret"},
 		"FCMKey":        {args: []string{"--fcm-credentials", "canary"}, says: "fcm"},

@@ -2,7 +2,6 @@ package settings
 
 import (
 	"errors"
-	"net/url"
 	"reflect"
 	"strings"
 
@@ -63,7 +62,7 @@ func (s *Server) resolveLinks() (public string, err error) {
 
 // checkPublicURL refuses what mail providers would not call: the standard wants https. Tests have http on this machine.
 func (s *Server) checkPublicURL() error {
-	u, err := url.Parse(s.PublicURL)
+	u, err := readURL(s.PublicURL)
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" ||
 		strings.ContainsAny(s.PublicURL, "<> ,") {
 		return refuse("public-url", "must be a URL such as https://notify.example.com")

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"net"
-	"net/url"
 	"os"
 	"strings"
 
@@ -87,8 +86,8 @@ func (o *OpsClient) base() (string, error) {
 	}
 	host, port, err := net.SplitHostPort(o.OpsListen)
 	if err != nil || port == "" || strings.ContainsAny(host, "/@") {
-		return "", refuse("ops-listen", "must be HOST:PORT, or a URL such as https://ops.example.com/pacer; is %q",
-			withoutPassword(o.OpsListen))
+		return "", refuse("ops-listen", "must be HOST:PORT, or a URL such as https://ops.example.com/pacer; is %s",
+			quoted(o.OpsListen))
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
@@ -97,17 +96,16 @@ func (o *OpsClient) base() (string, error) {
 }
 
 func (o *OpsClient) baseOfURL() (string, error) {
-	base, err := url.Parse(o.OpsListen)
+	base, err := readURL(o.OpsListen)
 	switch {
 	case err != nil, base.Host == "":
-		return "", refuse("ops-listen", "is not a URL such as https://ops.example.com/pacer: %q",
-			withoutPassword(o.OpsListen))
+		return "", refuse("ops-listen", "is not a URL such as https://ops.example.com/pacer")
 	case base.Scheme != "http" && base.Scheme != "https":
 		return "", refuse("ops-listen", "must begin with http:// or https://, not %s://", base.Scheme)
 	case base.User != nil:
 		return "", refuse("ops-listen", "must not hold a user or a password: use --ops-token-file")
 	case base.RawQuery != "" || base.Fragment != "":
-		return "", refuse("ops-listen", "must end with the path of the pages, without ? and #; is %q", o.OpsListen)
+		return "", refuse("ops-listen", "must end with the path of the pages, without ? and #")
 	}
 	return strings.TrimRight(base.String(), "/"), nil
 }
@@ -129,7 +127,7 @@ func (o *OpsClient) roots(base string) (*x509.CertPool, error) {
 		return nil, nil //nolint:nilnil // the system's
 	}
 	if base != "" && !strings.HasPrefix(base, "https://") {
-		return nil, refuse("ops-ca", "needs an https:// URL in --ops-listen, which is %q", o.OpsListen)
+		return nil, refuse("ops-ca", "needs an https:// URL in --ops-listen")
 	}
 	text, err := os.ReadFile(o.OpsCA)
 	if err != nil {

@@ -83,7 +83,7 @@ func Parse(parser *kong.Kong, args []string) (*kong.Context, error) {
 
 // withoutPassword hides user and password of URLs that kong quotes, as it does with an unexpected argument.
 func withoutPassword(message string) string {
-	return regexp.MustCompile(`://\S*@`).ReplaceAllLiteralString(message, "://<secret>@")
+	return regexp.MustCompile(`(?s)://.*@`).ReplaceAllLiteralString(message, "://<secret>@")
 }
 
 // EnvironmentNames lists the environment variables of every flag of a parser. [CheckEnvironment] takes them.

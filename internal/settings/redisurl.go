@@ -82,28 +82,21 @@ var redisSchemes = map[string]struct {
 //
 // In a password / ? # @ % must be percent-encoded. No error shows any part of the URL that could belong to a password.
 func ParseRedisURL(raw string) (*Redis, error) {
-	scheme, rest, _ := strings.Cut(raw, "://")
+	scheme, _, _ := strings.Cut(raw, "://")
 	known, ok := redisSchemes[scheme]
 	if !ok {
 		return nil, errors.New("must begin with redis://, rediss://, unix://, redis+cluster:// or redis+sentinel://")
 	}
-	authority, tail := cutAuthority(rest)
-	if strings.Contains(tail, "@") {
-		return nil, errors.New("has an @ after the host; in a user or password, / ? # @ and % must be percent-encoded")
-	}
-	path, query, _ := strings.Cut(tail, "?")
-	if strings.Contains(tail, "#") {
-		return nil, errors.New("must not hold a #; in a password, write %23")
-	}
-	r := &Redis{Kind: known.kind, Options: &redis.UniversalOptions{IsClusterMode: known.kind == RedisCluster}}
-	hosts, err := r.readUser(authority)
+	at, err := splitURL(raw)
 	if err != nil {
 		return nil, err
 	}
+	r := &Redis{Kind: known.kind, Options: &redis.UniversalOptions{IsClusterMode: known.kind == RedisCluster}}
+	r.Options.Username, r.Options.Password = at.user, at.password
 	if scheme == "unix" {
-		err = r.readSocket(hosts, path)
+		err = r.readSocket(at.hosts, at.path)
 	} else {
-		err = errors.Join(r.readHosts(hosts), r.readPath(path))
+		err = errors.Join(r.readHosts(at.hosts), r.readPath(at.path))
 	}
 	if err != nil {
 		return nil, err
@@ -112,7 +105,7 @@ func ParseRedisURL(raw string) (*Redis, error) {
 		// Without a ServerName each node's certificate is checked against the name that it is dialled by.
 		r.Options.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
-	if err := r.readOptions(query); err != nil {
+	if err := r.readOptions(at.query); err != nil {
 		return nil, err
 	}
 	r.display = r.show(scheme)
@@ -129,29 +122,6 @@ func (r *Redis) show(scheme string) string {
 		text += " database " + strconv.Itoa(r.Options.DB)
 	}
 	return text
-}
-
-// cutAuthority splits user, password and hosts from path and query, which keep their first character.
-func cutAuthority(rest string) (authority, tail string) {
-	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
-		return rest[:i], rest[i:]
-	}
-	return rest, ""
-}
-
-func (r *Redis) readUser(authority string) (hosts string, err error) {
-	i := strings.LastIndexByte(authority, '@')
-	if i < 0 {
-		return authority, nil
-	}
-	user, password, _ := strings.Cut(authority[:i], ":")
-	var userErr, passwordErr error
-	r.Options.Username, userErr = url.PathUnescape(user)
-	r.Options.Password, passwordErr = url.PathUnescape(password)
-	if userErr != nil || passwordErr != nil {
-		return "", errors.New("has a % in user or password without two hexadecimal digits after it; write %25 for a %")
-	}
-	return authority[i+1:], nil
 }
 
 func (r *Redis) readSocket(hosts, path string) error {

@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -114,17 +113,8 @@ func (s Stores) readRedis() (*Redis, error) {
 	return redis, nil
 }
 
-// readDatabase reads the connection string, and checks the scheme only: the driver reads what follows.
 func (s Stores) readDatabase() (string, error) {
-	text := s.DatabaseURL
-	if err := readCredential("database-url", &text); err != nil || text == "" {
-		return "", err
-	}
-	scheme, rest, _ := strings.Cut(text, "://")
-	if scheme != "postgres" && scheme != "postgresql" || rest == "" {
-		return "", refuse("database-url", "must be of the form postgres://user:password@host:port/database")
-	}
-	return text, nil
+	return ReadDatabaseURL(flagName("database-url"), s.DatabaseURL)
 }
 
 // Validate checks how to log. The error joins everything that is refused, each a [*UsageError].
@@ -208,16 +198,16 @@ func (r *Resolved) checkAddresses() error {
 func isLoopback(address string) (bool, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
-		return false, errors.New("must be an address such as 127.0.0.1:8080, is " + strconv.Quote(address))
+		return false, errors.New("must be an address such as 127.0.0.1:8080, is " + quoted(address))
 	}
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		return false, errors.New("must end in a port between 0 and 65535, is " + strconv.Quote(address))
+		return false, errors.New("must end in a port between 0 and 65535, is " + quoted(address))
 	}
 	if ip, err := netip.ParseAddr(host); err == nil {
 		return ip.Unmap().IsLoopback(), nil
 	}
 	if strings.ContainsAny(host, " /@[]:") {
-		return false, errors.New("must be an address such as 127.0.0.1:8080, is " + strconv.Quote(address))
+		return false, errors.New("must be an address such as 127.0.0.1:8080, is " + quoted(address))
 	}
 	return strings.EqualFold(host, "localhost"), nil
 }
@@ -327,7 +317,7 @@ func between(flag string, value int) error {
 // Validate checks where pacer is. The error joins everything that is refused, each a [*UsageError].
 func (c Client) Validate() error {
 	var faults []error
-	u, err := url.Parse(c.Server)
+	u, err := readURL(c.Server)
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" ||
 		u.Fragment != "":

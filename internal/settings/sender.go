@@ -86,6 +86,11 @@ func (s sender) read() (sender, error) {
 		if _, credential := field.Tag.Lookup("credential"); credential {
 			faults = append(faults, readCredentials(s.prefix+name, value))
 		}
+		if strings.HasPrefix(field.Tag.Get("placeholder"), "URL") {
+			if err := CheckURL(value.String()); err != nil {
+				return read, errors.Join(append(faults, refuse(s.prefix+name, "%v", err))...)
+			}
+		}
 	}
 	if checked, ok := reflect.TypeAssert[interface{ Check() error }](read.settings); ok {
 		faults = append(faults, refuseSettings(s.prefix, checked.Check()))

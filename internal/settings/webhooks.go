@@ -2,7 +2,6 @@ package settings
 
 import (
 	"errors"
-	"net/url"
 	"strings"
 	"time"
 
@@ -40,7 +39,7 @@ func (w Webhooks) resolve(keys func() (signing.Keys, error)) (Events, error) {
 	resolved := Events{}
 	for i, text := range w.EventsEndpoints {
 		text = strings.TrimSpace(text)
-		u, err := url.Parse(text)
+		u, err := readURL(text)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
 			faults = append(faults, refuse("events-endpoints",
 				"must be http or https URLs without a user; number %d is not", i+1))
