@@ -53,7 +53,7 @@ type Notification struct {
 // Template names one of the deployment's templates and the data to fill it with.
 type Template struct {
 	Name string `json:"name"`
-	// Locale is the preferred locale, such as de-AT. Each part is taken from the nearest that has it.
+	// Locale is the preferred locale, such as de-AT. Title and body are taken from the nearest that has them.
 	Locale string `json:"locale,omitempty"`
 	// Data is a JSON object with the values that the template uses.
 	Data json.RawMessage `json:"data,omitempty"`

@@ -25,7 +25,7 @@ func TestPackedTemplatesAreTheSame(t *testing.T) {
 	}
 	for locale, want := range map[string]templates.Content{
 		"":      {Title: "Hello", Body: "hello <a>", HTML: "<b>&lt;a&gt;</b>"},
-		"de-AT": {Title: "Hello", Body: "servus <a>", HTML: "<b>&lt;a&gt;</b>"},
+		"de-AT": {Title: "Hello", Body: "servus <a>"},
 	} {
 		t.Run(locale, func(t *testing.T) {
 			t.Parallel()

@@ -11,12 +11,14 @@
 //	order-shipped/de/body.html    the HTML part of e-mails
 //	order-shipped/de-AT/title.txt
 //
-// Each part is looked for by itself: for de-AT, the first of de-AT, de and default that has it is used. Data that lacks
-// a value which the template uses is refused.
+// For de-AT, title and body are looked for in de-AT, de and default. The body's HTML comes with its text: a locale that
+// has only the text gets no HTML in another language beside it. Data that lacks a value which the template uses is
+// refused.
 package templates
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -187,11 +189,12 @@ func (s *Set) Render(name, locale string, data json.RawMessage) (Content, error)
 		}
 	}
 	var content Content
+	nearest := of.nearest(locale)
 	for _, part := range []struct {
 		name string
 		out  *string
 	}{{titlePart, &content.Title}, {bodyPart, &content.Body}, {htmlPart, &content.HTML}} {
-		template := of.part(part.name, locale)
+		template := nearest[part.name]
 		if template == nil {
 			continue
 		}
@@ -207,19 +210,24 @@ func (s *Set) Render(name, locale string, data json.RawMessage) (Content, error)
 // tagOf is the one way to write a locale: de_AT and de-at are the same.
 func tagOf(locale string) string { return strings.ToLower(strings.ReplaceAll(locale, "_", "-")) }
 
-// part finds a part in the nearest locale that has it; nil when none has.
-func (l locales) part(name, locale string) executor {
-	for tag := tagOf(locale); tag != ""; {
-		if found := l[tag][name]; found != nil {
+// nearest finds each part in the nearest locale that has it, but no HTML farther away than a text: mail programs show
+// the HTML, in whatever language it is.
+func (l locales) nearest(locale string) parts {
+	found := parts{}
+	for tags := strings.Split(tagOf(locale), "-"); ; tags = tags[:len(tags)-1] {
+		of := l[strings.Join(tags, "-")]
+		if len(tags) == 0 {
+			of = l[fallback]
+		}
+		if found[bodyPart] == nil {
+			found[htmlPart] = cmp.Or(found[htmlPart], of[htmlPart])
+		}
+		found[titlePart] = cmp.Or(found[titlePart], of[titlePart])
+		found[bodyPart] = cmp.Or(found[bodyPart], of[bodyPart])
+		if len(tags) == 0 {
 			return found
 		}
-		cut := strings.LastIndexByte(tag, '-')
-		if cut < 0 {
-			break
-		}
-		tag = tag[:cut]
 	}
-	return l[fallback][name]
 }
 
 func render(part executor, values map[string]any) (string, error) {

@@ -55,16 +55,19 @@ func TestTheNearestLocaleIsUsed(t *testing.T) {
 	}
 }
 
-// Each part falls back by itself: to the language, and then to the default.
-func TestEachPartFallsBackByItself(t *testing.T) {
+// Title and body fall back by themselves: to the language, and then to the default. A text has only the HTML beside it
+// that is at least as near: no mail has its text in one language and its HTML in another one, which programs show.
+func TestTitleAndBodyFallBackByThemselves(t *testing.T) {
 	t.Parallel()
 	set := load(t, "hi/default/title.txt", "title", "hi/default/body.txt", "body", "hi/default/body.html", "html",
 		"hi/de/body.txt", "Text", "hi/de/body.html", "HTML", "hi/de-AT/title.txt", "Titel",
-		"hi/fr/body.html", "le HTML")
+		"hi/fr/body.html", "le HTML", "hi/it/body.txt", "testo", "hi/de-CH/body.txt", "Text ch")
 	for locale, want := range map[string]templates.Content{
 		"":      {Title: "title", Body: "body", HTML: "html"},
 		"de":    {Title: "title", Body: "Text", HTML: "HTML"},
-		"de-CH": {Title: "title", Body: "Text", HTML: "HTML"},
+		"de-CH": {Title: "title", Body: "Text ch"},
+		"de-LI": {Title: "title", Body: "Text", HTML: "HTML"},
+		"it-CH": {Title: "title", Body: "testo"},
 		"de-AT": {Title: "Titel", Body: "Text", HTML: "HTML"},
 		"fr-CA": {Title: "title", Body: "body", HTML: "le HTML"},
 	} {
