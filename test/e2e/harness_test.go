@@ -113,7 +113,7 @@ func deploy(t *testing.T, policy string, workers int) *deployment {
 	for range workers {
 		d.workers = append(d.workers, d.start())
 	}
-	d.watchScripts()
+	d.watchLeftovers()
 	return d
 }
 

@@ -52,7 +52,7 @@ type deployment struct {
 
 	workers []*worker
 	links   map[string]*link // those that a test made, by the pair that they stand between
-	watches watches
+	idle    int              // goroutines that a process has when it is ready
 
 	mu       sync.Mutex
 	accepted []string // keys
@@ -149,7 +149,7 @@ func deploy(t *testing.T, s *scenario) *deployment {
 	if s.ready != nil {
 		s.ready(d)
 	}
-	d.watch()
+	d.countGoroutines()
 	return d
 }
 

@@ -241,7 +241,6 @@ func (d *deployment) play(injected *bool) verdict {
 	recovery := time.Since(over)
 	d.t.Logf("the fault began at %s and was over at %s; %s later deliveries went on",
 		start.UTC().Format("15:04:05.000"), over.UTC().Format("15:04:05.000"), recovery)
-	d.watches.fault(s, start, time.Now())
 	if !goesOn {
 		recovery = s.recovery + time.Second
 	}

@@ -1,7 +1,6 @@
 package processtest
 
 import (
-	"sync/atomic"
 	"syscall"
 	"testing"
 )
@@ -11,7 +10,6 @@ import (
 type Server struct {
 	TB testing.TB
 	*Instance
-	interruptions atomic.Int64
 }
 
 // Start runs a server that belongs to the test. It returns when the server responds.
@@ -29,13 +27,11 @@ func Start(tb testing.TB, program Program) *Server {
 // Kill ends the server with SIGKILL, as a crash would: what it has not written to its files is lost. A server that is
 // down stays down.
 func (s *Server) Kill() {
-	s.interruptions.Add(1)
 	s.End(syscall.SIGKILL)
 }
 
 // Stop ends the server in good order (SIGTERM). A frozen server must be thawed first; else it is killed after 10 s.
 func (s *Server) Stop() {
-	s.interruptions.Add(1)
 	s.End(syscall.SIGTERM)
 }
 
@@ -43,14 +39,12 @@ func (s *Server) Stop() {
 // responds to nothing.
 func (s *Server) Freeze() {
 	s.TB.Helper()
-	s.interruptions.Add(1)
 	s.Check(s.Signal(syscall.SIGSTOP))
 }
 
 // Thaw lets a frozen server go on. It then executes what it was sent meanwhile.
 func (s *Server) Thaw() {
 	s.TB.Helper()
-	s.interruptions.Add(1)
 	s.Check(s.Signal(syscall.SIGCONT))
 }
 
@@ -58,12 +52,8 @@ func (s *Server) Thaw() {
 // It returns when the server responds.
 func (s *Server) Restart() {
 	s.TB.Helper()
-	s.interruptions.Add(1)
 	s.Check(s.Instance.Restart())
 }
-
-// Interruptions counts what kept the server from responding: each freeze, thaw, kill, stop and restart.
-func (s *Server) Interruptions() int64 { return s.interruptions.Load() }
 
 // Check fails the test on an error without ending the goroutine, which need not be the test's.
 func (s *Server) Check(err error) {

