@@ -14,8 +14,7 @@ import (
 	"text/tabwriter"
 )
 
-// A boundedCost is a figure of pacer's that must not rise: a count, which other work on the machine does not change, or
-// the CPU time of an item as a multiple of the peer's in the same rounds.
+// A boundedCost is a figure of pacer's that must not rise: a count, which other work on the machine does not change.
 type boundedCost struct {
 	// contest is one of costContests, figure one of its figures.
 	Contest string `json:"contest"`
@@ -27,48 +26,36 @@ type boundedCost struct {
 	Bound float64 `json:"bound"`
 }
 
-// A costContest is a small contest, of which each round works on so many items: a third of a second and more on a core,
-// since a round of 50 ms tells more of its neighbours than of itself.
-type costContest struct {
-	contest
+// costContests are what pacer does most, and how many items a round works on.
+var costContests = []struct {
+	name  string
+	work  func(ctx context.Context, o options) (sample, error)
 	items int
-}
-
-// costContests are contests of what pacer does most, each beside a peer that uses the same servers.
-var costContests = []costContest{
-	{contest{name: "dispatch", peer: "asynq and a limiter call", pacer: pacerDispatch, beside: handDispatch}, 4000},
-	{contest{name: "accept", peer: "asynq Enqueue", pacer: pacerAccept, beside: asynqEnqueue}, 12_000},
-	{contest{name: "limiter", peer: "redis_rate", pacer: pacerLimiter, beside: redisRate}, 12_000},
-	{contest{name: "durable dispatch", peer: "River", pacer: durableDispatch, beside: riverDispatch}, 3000},
-	{contest{name: "durable accept", peer: "River InsertManyFast", pacer: durableAccept, beside: riverAccept}, 8000},
-	{
-		contest{name: "durable POST", peer: "a handler that inserts one row", pacer: durablePosts, beside: plainPosts},
-		2000,
-	},
+}{
+	{"dispatch", pacerDispatch, 4000},
+	{"accept", pacerAccept, 12_000},
+	{"limiter", pacerLimiter, 12_000},
+	{"durable dispatch", durableDispatch, 3000},
+	{"durable accept", durableAccept, 8000},
+	{"durable POST", durablePosts, 2000},
 }
 
 const (
-	// costRounds is how often each side of a contest works, in turn.
+	// costRounds is how often each is measured.
 	costRounds = 3
 	// countRoom is by how much a count may be above the highest of the runs that set its bound; roundRoom the same
-	// where rounds share commands, and the busier the machine, the fewer deliveries a round has; ratioRoom that of a
-	// ratio of CPU times, which differs by as much between two machines. A change that costs less is not noticed.
+	// where rounds share commands, and the busier the machine, the fewer deliveries a round has. A change that costs
+	// less is not noticed.
 	countRoom = 0.05
 	roundRoom = 0.12
-	ratioRoom = 0.30
 )
 
-// ratioOfCPU is the figure of a contest that is no count.
-const ratioOfCPU = "CPU time ÷ peer's"
-
 // figuresOf are the figures of a contest: of each the least of the rounds, since whatever disturbs a round adds to it.
-func figuresOf(ours, theirs []sample) map[string]float64 {
-	least := func(value func(usage) float64) float64 { return leastOf(ours, value) }
-	cpu := func(u usage) float64 { return float64(u.cpu()) }
+func figuresOf(rounds []sample) map[string]float64 {
+	least := func(value func(usage) float64) float64 { return leastOf(rounds, value) }
 	figures := map[string]float64{
 		"allocations": least(func(u usage) float64 { return u.allocations }),
 		"bytes":       least(func(u usage) float64 { return u.bytes }),
-		ratioOfCPU:    least(cpu) / leastOf(theirs, cpu),
 	}
 	if commands := least(func(u usage) float64 { return u.commands }); commands > 0 {
 		figures["commands of Redis"] = commands
@@ -79,7 +66,7 @@ func figuresOf(ours, theirs []sample) map[string]float64 {
 	return figures
 }
 
-// leastOf is the least value of the rounds of one side.
+// leastOf is the least value of the rounds.
 func leastOf(rounds []sample, value func(usage) float64) float64 {
 	found := math.Inf(1)
 	for _, s := range rounds {
@@ -95,11 +82,14 @@ func measureCosts(ctx context.Context, only string) (map[string]map[string]float
 		if !strings.Contains(c.name, only) {
 			continue
 		}
-		ours, theirs, err := rounds(ctx, c.contest, options{rounds: costRounds, n: c.items})
-		if err != nil {
-			return nil, fmt.Errorf("%s beside %s: %w", c.name, c.peer, err)
+		rounds := make([]sample, costRounds)
+		for i := range rounds {
+			var err error
+			if rounds[i], err = c.work(ctx, options{n: c.items}); err != nil {
+				return nil, fmt.Errorf("measure %s: %w", c.name, err)
+			}
 		}
-		all[c.name] = figuresOf(ours, theirs)
+		all[c.name] = figuresOf(rounds)
 	}
 	return all, nil
 }
@@ -204,7 +194,7 @@ func writeBounds(found map[[2]string][]float64) error {
 		values = slices.Sorted(slices.Values(values))
 		most := values[len(values)-1]
 		bounds = append(bounds, boundedCost{
-			of[0], of[1], rounded(values[len(values)/2]), rounded(most), rounded(most * (1 + roomOf(of[0], of[1]))),
+			of[0], of[1], rounded(values[len(values)/2]), rounded(most), rounded(most * (1 + roomOf(of[0]))),
 		})
 	}
 	slices.SortFunc(bounds, func(a, b boundedCost) int {
@@ -217,12 +207,9 @@ func writeBounds(found map[[2]string][]float64) error {
 	return os.WriteFile("costs.json", append(text, '\n'), 0o644) //nolint:gosec // for everybody
 }
 
-// roomOf is by how much a figure of a contest may be above the highest of the runs that set its bound.
-func roomOf(contest, figure string) float64 {
-	switch {
-	case figure == ratioOfCPU:
-		return ratioRoom
-	case strings.Contains(contest, "dispatch"), strings.Contains(contest, "POST"):
+// roomOf is by how much a count of a contest may be above the highest of the runs that set its bound.
+func roomOf(contest string) float64 {
+	if strings.Contains(contest, "dispatch") || strings.Contains(contest, "POST") {
 		return roundRoom
 	}
 	return countRoom
