@@ -138,7 +138,7 @@ growth: check-servers ## measure costs as backlog, users, processes and shards g
 	GROWTH_DOCS=../docs/measurements go -C bench test -count=1 -timeout 60m -v -tags growth -run TestGrowth .
 
 .PHONY: pictures
-pictures: check-servers ## make the pictures of README.md from real runs (12 minutes)
+pictures: check-servers ## make the pictures of README.md from real runs (6 minutes)
 	go run ./scripts/pictures demo
 	go run ./scripts/pictures dashboard
 

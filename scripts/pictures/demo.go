@@ -49,14 +49,20 @@ func parseEvent(line string) (event, bool) {
 	return e, true
 }
 
-// drawDemo runs the demo and draws what it prints.
-func drawDemo(ctx context.Context, program, _ string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, demoPatience)
-	defer cancel()
-	demo := exec.CommandContext(ctx, program,
-		"demo", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--log-level", "error")
+// demoCommand is the demo with its pages at an address. The end of ctx tells it to stop.
+func demoCommand(ctx context.Context, program, ops string) *exec.Cmd {
+	demo := exec.CommandContext(ctx, program, //nolint:gosec // it was built here
+		"demo", "--listen", "127.0.0.1:0", "--ops-listen", ops, "--log-level", "error")
 	demo.Cancel = func() error { return demo.Process.Signal(syscall.SIGTERM) }
 	demo.Stderr = os.Stderr
+	return demo
+}
+
+// drawDemo runs the demo and draws what it prints.
+func drawDemo(ctx context.Context, program string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, demoPatience)
+	defer cancel()
+	demo := demoCommand(ctx, program, "127.0.0.1:0")
 	out, err := demo.StdoutPipe()
 	if err != nil {
 		return nil, fmt.Errorf("read what the demo prints: %w", err)

@@ -1,9 +1,9 @@
 // Command pictures makes the pictures of README.md from real runs.
 //
 //	go run ./scripts/pictures demo        docs/img/demo.svg: what dispatcher demo prints, as an animation
-//	go run ./scripts/pictures dashboard   docs/img/dashboard.png: the dashboard under load, in Chromium
+//	go run ./scripts/pictures dashboard   docs/img/dashboard.png: its dashboard, in Chromium
 //
-// The second one starts redis-server and needs Chromium; make install-servers installs both.
+// The second one needs Chromium, which make install-servers installs.
 package main
 
 import (
@@ -36,7 +36,7 @@ func run(ctx context.Context, args []string, to io.Writer) error {
 		return errUsage
 	}
 	var name string
-	var draw func(ctx context.Context, program, folder string) ([]byte, error)
+	var draw func(ctx context.Context, program string) ([]byte, error)
 	switch args[0] {
 	case "demo":
 		name, draw = "demo.svg", drawDemo
@@ -56,7 +56,7 @@ func run(ctx context.Context, args []string, to io.Writer) error {
 	if err := build.Run(); err != nil {
 		return fmt.Errorf("build the dispatcher: %w", err)
 	}
-	picture, err := draw(ctx, program, folder)
+	picture, err := draw(ctx, program)
 	if err != nil {
 		return err
 	}
