@@ -138,9 +138,8 @@ growth: check-servers ## measure costs as backlog, users, processes and shards g
 	GROWTH_DOCS=../docs/measurements go -C bench test -count=1 -timeout 60m -v -tags growth -run TestGrowth .
 
 .PHONY: pictures
-pictures: check-servers ## make the pictures of README.md from real runs (6 minutes)
-	go run ./scripts/pictures demo
-	go run ./scripts/pictures dashboard
+pictures: check-servers ## make the picture of README.md from a run of the demo (6 minutes)
+	go run ./scripts/pictures
 
 .PHONY: docs
 docs: check-servers ## write the tables and pages that are made from code, and the responses of the API's examples

@@ -1,26 +1,33 @@
-// Command pictures makes the pictures of README.md from real runs.
-//
-//	go run ./scripts/pictures demo        docs/img/demo.svg: what dispatcher demo prints, as an animation
-//	go run ./scripts/pictures dashboard   docs/img/dashboard.png: its dashboard, in Chromium
-//
-// The second one needs Chromium, which make install-servers installs.
+// Command pictures makes the picture of README.md, docs/img/dashboard.png: the dashboard of dispatcher demo, after five
+// minutes of its traffic. Run it in the top folder of the project. It needs Chromium, which make install-servers
+// installs.
 package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"syscall"
+	"time"
+
+	"github.com/chromedp/chromedp"
+)
+
+const (
+	// page is the dashboard of the demo.
+	page = "127.0.0.1:18081"
+	// after is how long the demo runs before the picture is taken: the charts show five minutes.
+	after = 5 * time.Minute
+	// startPatience is how long the demo may take to listen.
+	startPatience = 20 * time.Second
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:], os.Stdout)
+	err := run(ctx, filepath.Join("docs", "img", "dashboard.png"))
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "pictures:", err)
@@ -28,23 +35,8 @@ func main() {
 	}
 }
 
-// errUsage says how the command is called.
-var errUsage = errors.New("usage: go run ./scripts/pictures demo|dashboard, in the top folder of the project")
-
-func run(ctx context.Context, args []string, to io.Writer) error {
-	if len(args) != 1 {
-		return errUsage
-	}
-	var name string
-	var draw func(ctx context.Context, program string) ([]byte, error)
-	switch args[0] {
-	case "demo":
-		name, draw = "demo.svg", drawDemo
-	case "dashboard":
-		name, draw = "dashboard.png", drawDashboard
-	default:
-		return errUsage
-	}
+// run builds the dispatcher, runs its demo, and writes a picture of the dashboard.
+func run(ctx context.Context, path string) error {
 	folder, err := os.MkdirTemp("", "pacer-pictures-")
 	if err != nil {
 		return fmt.Errorf("make a temporary folder: %w", err)
@@ -56,14 +48,44 @@ func run(ctx context.Context, args []string, to io.Writer) error {
 	if err := build.Run(); err != nil {
 		return fmt.Errorf("build the dispatcher: %w", err)
 	}
-	picture, err := draw(ctx, program)
+	ctx, cancel := context.WithTimeout(ctx, after+startPatience+time.Minute)
+	defer cancel()
+	demo := exec.CommandContext(ctx, program, //nolint:gosec // it was built here
+		"demo", "--listen", "127.0.0.1:0", "--ops-listen", page, "--log-level", "error")
+	demo.Cancel = func() error { return demo.Process.Signal(syscall.SIGTERM) }
+	demo.Stderr = os.Stderr
+	if err := demo.Start(); err != nil {
+		return fmt.Errorf("start the demo: %w", err)
+	}
+	picture, err := photograph(ctx, "http://"+page+"/")
+	cancel()
+	_ = demo.Wait() // it was told to stop
 	if err != nil {
 		return err
 	}
-	name = filepath.Join("docs", "img", name)
-	if err := os.WriteFile(name, picture, 0o644); err != nil { //nolint:gosec // a picture for everybody
-		return fmt.Errorf("write the picture: %w", err)
+	return os.WriteFile(path, picture, 0o644) //nolint:gosec // a picture for everybody
+}
+
+// photograph opens a page once it is there, looks at it for a while, and takes the picture then.
+func photograph(ctx context.Context, url string) ([]byte, error) {
+	options := []chromedp.ExecAllocatorOption{chromedp.Flag("disable-dev-shm-usage", true)}
+	if os.Getuid() == 0 {
+		options = append(options, chromedp.NoSandbox) // root has no sandbox
 	}
-	fmt.Fprintln(to, name)
-	return nil
+	ctx, cancel := chromedp.NewContext(ctx, chromedp.WithAllocatorOptions(options...))
+	defer cancel()
+	open := func() error { return chromedp.Do(ctx, chromedp.EmulateViewport(1280, 1100), chromedp.Navigate(url)) }
+	err := open()
+	for start := time.Now(); err != nil; err = open() {
+		if time.Since(start) > startPatience || ctx.Err() != nil {
+			return nil, fmt.Errorf("open the dashboard in Chromium: %w", err)
+		}
+		<-time.After(100 * time.Millisecond)
+	}
+	<-time.After(after)
+	picture, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
+	if err != nil {
+		return nil, fmt.Errorf("take the picture: %w", err)
+	}
+	return picture, nil
 }
