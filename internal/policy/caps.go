@@ -138,6 +138,7 @@ func (d *document) readCapLimits(path string, node ast.Node, fields map[string]e
 	for i := range rules {
 		rules[i].Cap, rules[i].Channels = c.Name, strings.Join(slices.Compact(channels), " ")
 	}
+	d.written[capNamed(c.Name)] = written{limits: limitsWritten(rules)}
 	d.warnPointless(throttle.Rolling, rules, nil)
 	return merged(rules)
 }

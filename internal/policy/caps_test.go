@@ -19,12 +19,12 @@ func capsOf(caps string) string {
 func TestCapsAreInThePlansOfTheirCategories(t *testing.T) {
 	t.Parallel()
 	p, err := policy.Parse("p", []byte(capsOf("[{name: push, categories: [promo, news], channels: [fcm, apns], "+
-		"limits: [{max: 3, per: 7d, reserve: {high: 1}}, {max: 1, per: 1h}]}, "+
+		"limits: [{max: 3, per: 1d, reserve: {high: 1}}, {max: 1, per: 1h}]}, "+
 		"{name: all, categories: [news], limits: [{max: 9, per: 1d}]}]")))
 	if err != nil {
 		t.Fatal(err)
 	}
-	push := throttle.Rule{Max: 3, Per: 7 * 24 * time.Hour, Kind: throttle.KindNamed, Cap: "push", Channels: "apns fcm"}
+	push := throttle.Rule{Max: 3, Per: 24 * time.Hour, Kind: throttle.KindNamed, Cap: "push", Channels: "apns fcm"}
 	push.Reserve[notification.PriorityHigh-1] = 1
 	hourly := throttle.Rule{Max: 1, Per: time.Hour, Kind: throttle.KindNamed, Cap: "push", Channels: "apns fcm"}
 	all := throttle.Rule{Max: 9, Per: 24 * time.Hour, Kind: throttle.KindNamed, Cap: "all"}

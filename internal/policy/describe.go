@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/throttle"
 	"github.com/pacer-notify/pacer/internal/timespan"
 )
 
@@ -38,6 +39,65 @@ func (p *Policy) Describe(own map[notification.Channel]notification.DeliverySett
 		lines.WriteString(strings.TrimRight(line, " \n") + "\n")
 	}
 	return lines.String() + p.describeHours()
+}
+
+// written is what limits a category, as the file writes it.
+type written struct{ limits, gap, maxDefer string }
+
+// userCap and capNamed stand for what no category has for a name.
+const userCap = "(user_cap)"
+
+func capNamed(name string) string { return "(cap:" + name + ")" }
+
+// writtenOf gathers what the file writes for a category. bypass and the algorithm stand beside the limits.
+func writtenOf(c Category, fields map[string]entry, rules []placed) written {
+	w := written{limits: limitsWritten(rules), maxDefer: timespan.Text(c.MaxDefer) + " (default)"}
+	if c.Plan.Algorithm != throttle.Rolling {
+		w.limits += ", " + c.Plan.Algorithm.String()
+	}
+	if c.Bypass {
+		w.limits += ", bypass"
+	}
+	if f, ok := fields["min_gap"]; ok {
+		w.gap, _ = scalar(f.value)
+	}
+	if f, ok := fields["max_defer"]; ok {
+		w.maxDefer, _ = scalar(f.value)
+	}
+	return w
+}
+
+// limitsWritten lists limits as the file writes them, all of them.
+func limitsWritten(rules []placed) string {
+	var texts []string
+	for _, r := range rules {
+		if r.Kind != throttle.KindGap {
+			texts = append(texts, strconv.Itoa(r.Max)+"/"+r.per+reserveOf(r.Rule))
+		}
+	}
+	return cmp.Or(strings.Join(texts, ", "), "none")
+}
+
+// DescribeLimits writes as a table what limits each category, and the caps, as the file writes it.
+func (p *Policy) DescribeLimits() string {
+	_, d, _ := parse("", []byte(p.Text), nil) // it was parsed before
+	var text strings.Builder
+	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "CATEGORY\tLIMITS\tMIN GAP\tMAX DEFER")
+	row := func(name string, w written) {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", name, w.limits, cmp.Or(w.gap, "-"), cmp.Or(w.maxDefer, "-"))
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Categories)) {
+		row(name, d.written[name])
+	}
+	if w, ok := d.written[userCap]; ok {
+		row(userCap, w)
+	}
+	for _, c := range p.Caps {
+		row(capNamed(c.Name), d.written[capNamed(c.Name)])
+	}
+	_ = table.Flush() // a strings.Builder takes everything
+	return text.String()
 }
 
 // describeCategory writes the lines of a category.

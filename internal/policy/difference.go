@@ -121,14 +121,20 @@ func saidOf(r throttle.Rule) string {
 	if r.Channels != "" {
 		text += " on " + r.Channels
 	}
+	return text + reserveOf(r)
+}
+
+// reserveOf says what a rule keeps for the urgent.
+func reserveOf(r throttle.Rule) string {
 	if r.Reserve == (throttle.Reserve{}) {
-		return text
+		return ""
 	}
-	text += " with reserve"
+	var text strings.Builder
+	text.WriteString(" with reserve")
 	for i, kept := range r.Reserve {
 		if kept > 0 {
-			text += " " + notification.Priority(i+1).String() + " " + strconv.Itoa(int(kept))
+			text.WriteString(" " + notification.Priority(i+1).String() + " " + strconv.Itoa(int(kept)))
 		}
 	}
-	return text
+	return text.String()
 }

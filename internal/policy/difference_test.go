@@ -15,7 +15,7 @@ func TestADifferenceTellsWhatAChangedRuleSays(t *testing.T) {
 	const before = "version: 1\ncategories: {default: {limits: [{max: 2, per: day}, {max: 9, per: 1m}]}}\n" +
 		"user_cap: {limits: [{max: 5, per: week}]}\n" +
 		"caps: [{name: ads, categories: [default], limits: [{max: 3, per: 7d}, {max: 8, per: month}]}]\n"
-	const told = "limit 2/day, limit 9/1m, user_cap 5/week, cap:ads 3/168h, cap:ads 8/month, max_defer 24h"
+	const told = "limit 2/day, limit 9/1m, user_cap 5/week, cap:ads 3/168h, cap:ads 8/month, max_defer 48h"
 	for name, change := range map[string]struct{ old, replacement, want string }{
 		"a limit by day":            {"max: 2", "max: 4", strings.Replace(told, "2/day", "4/day", 1)},
 		"a limit by another period": {"per: day", "per: week", strings.Replace(told, "2/day", "2/week", 1)},

@@ -30,6 +30,8 @@ type document struct {
 	warnings []*Fault
 	caps     []placed
 	named    []placedCap
+	quiet    bool               // the file has quiet hours
+	written  map[string]written // by category, [userCap] and capNamed
 }
 
 // entry is one key of a mapping with its value, aliases already followed.

@@ -110,7 +110,7 @@ func TestWarnsOfNightsThatAreTooLong(t *testing.T) {
 	p, err := policy.Parse("p", []byte(`version: 1
 windows: {night: {closed: [{from: "22:00", to: "08:00"}]}}
 quiet_hours: {window: night, spread: 15m}
-user_cap: {limits: [{max: 60, per: 1h}]}
+user_cap: {limits: [{max: 60, per: 1m}]}
 categories:
   default: {}
   codes: {max_defer: 10h}

@@ -26,7 +26,7 @@ func (d *document) readLimits(path string, node ast.Node, kind throttle.Kind) []
 	for i, value := range list.Values {
 		item := path + "[" + strconv.Itoa(i) + "]"
 		if value = d.follow(item, value); value != nil {
-			rules = append(rules, placed{d.readLimit(item, value, kind), item, value})
+			rules = append(rules, d.readLimit(item, value, kind))
 		}
 	}
 	return rules
@@ -56,8 +56,8 @@ func stricter(a, b throttle.Rule) throttle.Rule {
 	return a.WithMaxFor(seen)
 }
 
-func (d *document) readLimit(path string, node ast.Node, kind throttle.Kind) throttle.Rule {
-	rule := throttle.Rule{Kind: kind}
+func (d *document) readLimit(path string, node ast.Node, kind throttle.Kind) placed {
+	rule := placed{Rule: throttle.Rule{Kind: kind}, path: path, node: node}
 	fields, ok := d.fields(path, node, "max", "per", "reserve")
 	if !ok {
 		return rule
@@ -69,6 +69,7 @@ func (d *document) readLimit(path string, node ast.Node, kind throttle.Kind) thr
 	}
 	if f, ok := fields["per"]; ok {
 		rule.Per, rule.Period = d.per(join(path, "per"), f.value)
+		rule.per, _ = scalar(f.value)
 	} else {
 		d.add(node, path, "needs per, the length of the window")
 	}

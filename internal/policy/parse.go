@@ -21,12 +21,12 @@ func Parse(name string, data []byte, channels ...string) (*Policy, error) {
 // Warnings lists the places of a policy's text that may say what they say, and hardly mean it, in the order of the
 // text. They call it name.
 func Warnings(name string, p *Policy) []*Fault {
-	_, warnings, _ := parse(name, []byte(p.Text), nil) // it was parsed before
-	return warnings
+	_, d, _ := parse(name, []byte(p.Text), nil) // it was parsed before
+	return d.warnings
 }
 
-func parse(name string, data []byte, channels []string) (*Policy, []*Fault, error) {
-	d := &document{file: name, channels: channels, anchors: map[string]ast.Node{}}
+func parse(name string, data []byte, channels []string) (*Policy, *document, error) {
+	d := &document{file: name, channels: channels, anchors: map[string]ast.Node{}, written: map[string]written{}}
 	p := &Policy{Text: string(data), TimeZone: DefaultTimeZone}
 	if root := d.open(p.Text); root != nil {
 		d.readPolicy(p, root)
@@ -35,7 +35,7 @@ func parse(name string, data []byte, channels []string) (*Policy, []*Fault, erro
 		return nil, nil, joinFaults(d.faults)
 	}
 	sortFaults(d.warnings)
-	return p, d.warnings, nil
+	return p, d, nil
 }
 
 func (d *document) readPolicy(p *Policy, root ast.Node) {
@@ -55,10 +55,12 @@ func (d *document) readPolicy(p *Policy, root ast.Node) {
 	}
 	if e, ok := fields["user_cap"]; ok {
 		p.UserCap = d.readUserCap(e)
+		d.written[userCap] = written{limits: limitsWritten(d.caps)}
 	}
 	if e, ok := fields["caps"]; ok {
 		d.readCaps(e)
 	}
+	_, d.quiet = fields["quiet_hours"]
 	if e, ok := fields["categories"]; ok {
 		d.readCategories(p, e)
 	} else {
@@ -138,7 +140,7 @@ func isCategoryName(name string) bool {
 }
 
 func (d *document) readCategory(p *Policy, path string, e entry) Category {
-	c := Category{Name: e.name, MaxDefer: DefaultMaxDefer, Plan: throttle.Plan{Rules: p.UserCap}}
+	c := Category{Name: e.name, Plan: throttle.Plan{Rules: p.UserCap}}
 	if _, empty := e.value.(*ast.NullNode); empty {
 		d.add(e.key, path, "has no settings; write {} for a category without limits")
 		return c
@@ -157,13 +159,10 @@ func (d *document) readCategory(p *Policy, path string, e entry) Category {
 	limits := merged(rules)
 	if f, ok := fields["min_gap"]; ok {
 		gap := throttle.Rule{Max: 1, Per: d.window(join(path, "min_gap"), f.value), Kind: throttle.KindGap}
-		rules = append(rules, placed{gap, join(path, "min_gap"), f.value})
+		rules = append(rules, placed{Rule: gap, path: join(path, "min_gap"), node: f.value})
 		limits = append(limits, gap)
 	}
 	c.Plan.Rules = slices.Concat(limits, p.UserCap)
-	if f, ok := fields["max_defer"]; ok {
-		c.MaxDefer = d.duration(join(path, "max_defer"), f.value, 1, MaxWait)
-	}
 	if f, ok := fields["bypass"]; ok {
 		c.Bypass = d.flag(join(path, "bypass"), f.value)
 	}
@@ -171,6 +170,11 @@ func (d *document) readCategory(p *Policy, path string, e entry) Category {
 	if f, ok := fields["quiet_hours"]; ok {
 		c.Quiet = d.readThen(path, f)
 	}
+	c.MaxDefer = d.defaultMaxDefer(c)
+	if f, ok := fields["max_defer"]; ok {
+		c.MaxDefer = d.duration(join(path, "max_defer"), f.value, 1, MaxWait)
+	}
+	d.written[e.name] = writtenOf(c, fields, rules)
 	if len(d.faults) == 0 { // else the values may stand for what was refused
 		d.warnCategory(path, e, c, rules, d.caps)
 	}

@@ -46,6 +46,9 @@ const (
 // DefaultMaxDefer is the max_defer of a category that has none of its own.
 const DefaultMaxDefer = 24 * time.Hour
 
+// longDefaultMaxDefer is that of a category that a night holds, or a day, a week or a month.
+const longDefaultMaxDefer = 2 * DefaultMaxDefer
+
 // Policy is a whole policy file, checked. It is never changed after [Parse] and may be shared.
 type Policy struct {
 	// Categories by name. It always holds [DefaultCategory].
@@ -94,7 +97,8 @@ type Category struct {
 	// the user cap, then the named caps. Of limits over the same window it holds the smallest. A plan without rules
 	// throttles nothing.
 	Plan throttle.Plan
-	// MaxDefer is how long a notification may wait for its slot before it ends as expired. Defaults to 24 hours.
+	// MaxDefer is how long a notification may wait for its slot before it ends as expired. Defaults to 24 hours,
+	// and to 48 where quiet hours or a calendar limit hold it.
 	MaxDefer time.Duration
 	// Bypass is true when the category's notifications are delivered at once. They still count in the user's windows.
 	Bypass bool

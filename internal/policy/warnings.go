@@ -17,6 +17,7 @@ type placed struct {
 
 	path string
 	node ast.Node
+	per  string // as the file writes it
 }
 
 // warn notes what a file may say and hardly means.
@@ -27,8 +28,8 @@ func (d *document) warn(node ast.Node, path, format string, args ...any) {
 	d.faults = d.faults[:before]
 }
 
-// warnCategory warns of a category without any limit, of limits that never hold what bypasses them, of a gap that is
-// longer than anything may wait, and of limits that never block. limits and caps are as the file has them.
+// warnCategory warns of a category without any limit, of limits that never hold what bypasses them, of limits that may
+// hold for longer than anything may wait, and of limits that never block. limits and caps are as the file has them.
 func (d *document) warnCategory(path string, e entry, c Category, limits, caps []placed) {
 	switch {
 	case c.Bypass && len(limits) > 0:
@@ -38,12 +39,59 @@ func (d *document) warnCategory(path string, e entry, c Category, limits, caps [
 	case !c.Bypass && len(limits)+len(caps) == 0 && !d.isCapped(c.Name):
 		d.warn(e.key, path, "has no limit, and no user_cap holds it: its notifications go out as fast as they come")
 	}
+	d.warnImpatient(path, e, c, limits, caps)
+	d.warnPointless(c.Plan.Algorithm, limits, caps)
+}
+
+// warnImpatient warns of each limit that, once full, may hold for longer than max_defer.
+func (d *document) warnImpatient(path string, e entry, c Category, limits, caps []placed) {
+	if c.Bypass {
+		return
+	}
 	for _, rule := range limits {
-		if rule.Kind == throttle.KindGap && rule.Per > c.MaxDefer {
+		switch most := longestWait(c.Plan.Algorithm, rule.Rule); {
+		case most <= c.MaxDefer:
+		case rule.Kind == throttle.KindGap:
 			d.warn(rule.node, rule.path, "is %s, longer than max_defer %s: a notification that comes right after another expires instead of going out", timespan.Text(rule.Per), timespan.Text(c.MaxDefer))
+		default:
+			d.warn(rule.node, rule.path, "holds for up to %s once it is full, longer than max_defer %s: notifications expire instead of going out; raise max_defer", timespan.Text(most), timespan.Text(c.MaxDefer))
 		}
 	}
-	d.warnPointless(c.Plan.Algorithm, limits, caps)
+	for _, of := range d.named {
+		if slices.Contains(of.Categories, c.Name) {
+			for _, rule := range of.Rules {
+				caps = append(slices.Clip(caps), placed{Rule: rule, path: of.path})
+			}
+		}
+	}
+	for _, rule := range caps {
+		if most := longestWait(throttle.Rolling, rule.Rule); most > c.MaxDefer {
+			d.warn(e.key, path, "may wait for max_defer %s, and %s holds for up to %s once it is full: notifications expire instead of going out; raise max_defer", timespan.Text(c.MaxDefer), rule.path, timespan.Text(most))
+		}
+	}
+}
+
+// longestWait is how long a limit that is full holds the next one at most.
+func longestWait(algorithm throttle.Algorithm, rule throttle.Rule) time.Duration {
+	if rule.Kind == throttle.KindLimit && algorithm == throttle.TokenBucket {
+		return rule.Per / time.Duration(rule.Max)
+	}
+	return rule.Per
+}
+
+// defaultMaxDefer is the max_defer of a category that has none of its own.
+func (d *document) defaultMaxDefer(c Category) time.Duration {
+	rules := c.Plan.Rules // the user cap among them
+	for _, of := range d.named {
+		if slices.Contains(of.Categories, c.Name) {
+			rules = slices.Concat(rules, of.Rules)
+		}
+	}
+	calendar := slices.ContainsFunc(rules, func(r throttle.Rule) bool { return r.Period > 0 })
+	if !c.Bypass && (calendar || d.quiet && c.heldInQuietHours()) {
+		return longDefaultMaxDefer
+	}
+	return DefaultMaxDefer
 }
 
 // warnPointless warns of each limit that another makes pointless. Of two that do so to each other the first counts.

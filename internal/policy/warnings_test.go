@@ -36,6 +36,20 @@ func TestWarnings(t *testing.T) {
 			text: "  default: {min_gap: 2h, max_defer: 1h}\n",
 			want: []string{"p:3:22: categories.default.min_gap: is 2h, longer than max_defer 1h: a notification that comes right after another expires instead of going out"},
 		},
+		"limits that hold for longer than anything waits": {
+			text: "  default: {limits: [{max: 1, per: week}, {max: 1, per: 24h}], max_defer: 25h}\n  c: {limits: [{max: 9, per: 49h}]}\n" +
+				"  d: {limits: [{max: 1, per: month}]}\n  bucket: {algorithm: token_bucket, limits: [{max: 7, per: 7d}]}\n" +
+				"  free: {bypass: true}\ncaps: [{name: few, categories: [bucket, free], limits: [{max: 9, per: 25h}]}]\n",
+			want: []string{
+				"p:3:22: categories.default.limits[0]: holds for up to 170h once it is full, longer than max_defer 25h: notifications expire instead of going out; raise max_defer",
+				"p:4:16: categories.c.limits[0]: holds for up to 49h once it is full, longer than max_defer 24h: notifications expire instead of going out; raise max_defer",
+				"p:5:16: categories.d.limits[0]: holds for up to 746h once it is full, longer than max_defer 48h: notifications expire instead of going out; raise max_defer",
+				"p:6:3: categories.bucket: may wait for max_defer 24h, and caps[0] holds for up to 25h once it is full: notifications expire instead of going out; raise max_defer",
+			},
+		},
+		"a day, and a night, pass within the default": {
+			text: "  default: {limits: [{max: 3, per: day}]}\n  b: {limits: [{max: 1, per: 1h}]}\nuser_cap: {limits: [{max: 9, per: day}]}\n",
+		},
 		"a longer window with no more": {
 			text: "  default: {limits: [{max: 10, per: 1m}, {max: 10, per: 1h}]}\n",
 			want: []string{"p:3:22: categories.default.limits[0]: never blocks anything: " +
