@@ -114,8 +114,9 @@ chaos: check-servers ## play random schedules in which every call to a store may
 	$(if $(CHAOS_REPLAY),,go test -count=1 -timeout 30m -run TestConformance/.*/ListsWhatTheFilterSelects ./internal/store/redis ./internal/store/postgres -filters 300)
 
 .PHONY: chaos-red
-chaos-red: check-servers ## switch protections off, one at a time, and see that random schedules find out (CHAOS_MUTATION=NAME)
+chaos-red: check-servers ## switch protections off, one at a time, and see that random schedules, programs and traces find out (CHAOS_MUTATION=NAME)
 	go test -count=1 -timeout 120m -v -tags faults -run TestChaosFindsWhatIsSwitchedOff ./test/chaos
+	$(if $(CHAOS_MUTATION),,go test -count=1 -timeout 30m -v -tags faults -run FindFaults ./internal/agenda ./internal/throttle)
 
 .PHONY: fuzz
 fuzz: check-servers ## run every fuzz target for FUZZTIME=10s

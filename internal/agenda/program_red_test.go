@@ -1,3 +1,5 @@
+//go:build faults
+
 package agenda_test
 
 import (
