@@ -15,7 +15,8 @@ func (d *Deployment) Inbox() httpapi.Inbox {
 		return nil
 	}
 	return feedback.NewInbox(feedback.Config{
-		Keys: d.cfg.Settings.Keys, Channel: email.Name, Gone: email.Gone, Store: d.Store, Users: d.Store,
+		Keys: d.cfg.Settings.Keys, Channel: email.Name, Gone: email.Gone, Address: email.Address,
+		Store: d.Store, Users: d.Store,
 	})
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/mail"
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/notification"
@@ -39,9 +38,11 @@ type Config struct {
 	// Channel is the kind of channels whose devices have e-mail addresses.
 	Channel notification.Channel
 	// Gone reports whether a status such as 5.1.1, and what the server said, mean that an address does not exist any
-	// more.
-	Gone  func(status, diagnostic string) bool
-	Store Store
+	// more. The address is empty as long as it is not known.
+	Gone func(status, diagnostic, address string) bool
+	// Address returns the address of a device's target as mails carry it.
+	Address func(target string) (string, error)
+	Store   Store
 	// Users is nil where nobody keeps what users want. Then nobody can unsubscribe.
 	Users Users
 	// Now is the time. Defaults to [time.Now].
@@ -161,7 +162,7 @@ func (i *Inbox) Take(ctx context.Context, message []byte) (Result, error) {
 		switch {
 		case !r.failed:
 			return Result{Kind: KindDelayed, NotificationID: id}, nil
-		case !i.cfg.Gone(r.status, r.diagnostic):
+		case !i.cfg.Gone(r.status, r.diagnostic, ""):
 			return Result{Kind: KindRefused, NotificationID: id, Status: r.status}, nil
 		}
 		return i.gone(ctx, r, id, m)
@@ -200,10 +201,13 @@ func (i *Inbox) gone(ctx context.Context, r *report, id string, m mailing) (Resu
 	}
 	since := i.since(r.at, view.CreatedAt)
 	for _, d := range devices {
-		address, err := mail.ParseAddress(d.Target)
-		if err != nil || d.Channel.Kind() != i.cfg.Channel || !d.Active || hashOf(address.Address) != m.address ||
+		address, err := i.cfg.Address(d.Target)
+		if err != nil || d.Channel.Kind() != i.cfg.Channel || !d.Active || hashOf(address) != m.address ||
 			d.UpdatedAt.After(since) {
 			continue
+		}
+		if !i.cfg.Gone(r.status, r.diagnostic, address) {
+			return Result{Kind: KindRefused, NotificationID: id, Status: r.status}, nil
 		}
 		if err := i.note(ctx, view, &d, r); err != nil {
 			return Result{}, err

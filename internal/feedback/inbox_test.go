@@ -15,6 +15,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/feedback"
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/push/email"
 )
 
 // now is later than everything in the messages.
@@ -94,7 +95,7 @@ func (w *world) OptIn(context.Context, string, string) error {
 func (w *world) inbox(keys *feedback.Keys) *feedback.Inbox {
 	return feedback.NewInbox(feedback.Config{
 		Keys: keys, Channel: "email", Store: w, Users: w, Now: func() time.Time { return now },
-		Gone: func(status, _ string) bool { return status == "5.1.1" },
+		Gone: email.Gone, Address: email.Address,
 	})
 }
 
@@ -163,6 +164,24 @@ func TestWhatComesBack(t *testing.T) {
 				t.Errorf("opted out of %q", w.optedOut)
 			}
 		})
+	}
+}
+
+// A target and a mail, which has its domain in ASCII, have the same address. A server that calls it wrong may not know
+// such addresses.
+func TestInternationalizedAddressesComeBack(t *testing.T) {
+	t.Parallel()
+	k := keys(t, newKey)
+	for status, want := range map[string]feedback.Kind{"5.1.1": feedback.KindGone, "5.1.3": feedback.KindRefused} {
+		w := newWorld(uuidID)
+		for i := range w.devices {
+			w.devices[i].Target = "Ada <ada@bücher.example>"
+		}
+		text := string(message(t, "postfix-unknown.eml", k, uuidID, "ada@xn--bcher-kva.example"))
+		got, err := w.inbox(k).Take(t.Context(), []byte(strings.ReplaceAll(text, "5.1.1", status)))
+		if err != nil || got.Kind != want || (len(w.deactivated) > 0) != (want == feedback.KindGone) {
+			t.Errorf("%s: %+v, %v, deactivated %v; want %s", status, got, err, w.deactivated, want)
+		}
 	}
 }
 

@@ -138,8 +138,8 @@ func (s *server) settings(tb testing.TB) email.Config {
 
 // envelope is how a message was announced.
 type envelope struct {
-	From, Return, ID, Notify string
-	UTF8                     bool
+	From, To, Return, ID, Notify string
+	UTF8                         bool
 }
 
 // session is one connection.
@@ -175,7 +175,7 @@ func (s *session) Logout() error {
 }
 
 func (s *session) Mail(from string, options *smtp.MailOptions) error {
-	if _, secured := s.conn.TLSConnectionState(); !s.authed || !secured || !strings.HasSuffix(from, "@example.com") {
+	if _, secured := s.conn.TLSConnectionState(); !s.authed || !secured || !strings.Contains(from, "@") {
 		return smtp.ErrAuthRequired
 	}
 	s.envelope = envelope{
@@ -191,6 +191,7 @@ func (s *session) Rcpt(to string, options *smtp.RcptOptions) error {
 	for _, notify := range options.Notify {
 		s.Notify += string(notify)
 	}
+	s.To = to
 	s.server.seen.Store(s.envelope)
 	if s.server.rcpt != nil {
 		return s.server.rcpt(to)
@@ -309,6 +310,7 @@ func subject(tb testing.TB, p *pushtest.Provider,
 		Bad: []string{
 			"", "canaryada7f31", "canaryada7f31@", "a@b.c, " + address, address + "\r\nBcc: x@example.com",
 			"<" + address, strings.Repeat("a", 65) + "@canaryada7f31.example",
+			"canaryada7f31@-ü.example", "canaryada7f31@ü..example", "canaryada7f31@\u0301ü.example",
 		},
 		Secrets:  []string{"canaryada7f31", password},
 		Identity: func(id string) string { return "<" + id + "@example.com>" },

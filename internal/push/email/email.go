@@ -15,8 +15,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	gomail "github.com/wneessen/go-mail"
+	"golang.org/x/net/idna"
 
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/push"
@@ -114,7 +116,7 @@ func (c Config) bounce() (*mail.Address, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the bounce address %w", err)
 	}
-	local, _, _ := strings.Cut(address.Address, "@")
+	local, _ := split(address.Address)
 	switch {
 	case len(local) > maxLocal-tokenSpace || strings.Contains(local, "+"):
 		return nil, fmt.Errorf("the bounce address must have at most %d characters before the @, and no +: a token of %d "+
@@ -194,7 +196,35 @@ func (Checker) CheckContent(n *notification.Notification) error {
 	return err
 }
 
-// parseAddress reads one address. Its errors do not repeat it.
+// domains writes domains as the DNS and each mail server know them: xn--….
+var domains = idna.New(idna.MapForLookup(), idna.BidiRule(), idna.VerifyDNSLength(true))
+
+func isASCII(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool { return r > unicode.MaxASCII })
+}
+
+// split cuts an address in two. What stands before the @ may hold another one.
+func split(address string) (local, domain string) {
+	at := strings.LastIndexByte(address, '@')
+	return address[:max(at, 0)], address[at+1:]
+}
+
+// isInternational reports whether an address holds more than ASCII, or its domain did.
+func isInternational(address string) bool {
+	_, domain := split(address)
+	return !isASCII(address) || strings.Contains("."+strings.ToLower(domain), ".xn--")
+}
+
+// Address returns the address of a target as mail carries it: only what stands before the @ may be more than ASCII.
+func Address(target string) (string, error) {
+	address, err := parseAddress(target)
+	if err != nil {
+		return "", err
+	}
+	return address.Address, nil
+}
+
+// parseAddress reads one address, and writes its domain in ASCII. Its errors do not repeat it.
 func parseAddress(text string) (*mail.Address, error) {
 	const want = "must be an e-mail address such as ada@example.com or Ada <ada@example.com>"
 	if len(text) > 512 || strings.ContainsFunc(text, func(r rune) bool {
@@ -207,10 +237,14 @@ func parseAddress(text string) (*mail.Address, error) {
 	if err != nil {
 		return nil, errors.New(want)
 	}
-	local, domain, _ := strings.Cut(address.Address, "@")
-	if len(local) > maxLocal || len(domain) > 253 || domain == "" {
+	local, domain := split(address.Address)
+	if !isASCII(domain) {
+		domain, err = domains.ToASCII(domain)
+	}
+	if err != nil || len(local) > maxLocal || len(domain) > 253 || domain == "" {
 		return nil, errors.New(want)
 	}
+	address.Address = local + "@" + domain
 	// The standard library encodes a name with a backslash so that nobody can read it, not even itself.
 	address.Name = line(strings.ReplaceAll(address.Name, `\`, " "))
 	return address, nil
@@ -246,7 +280,7 @@ func (s *Sender) address(message *gomail.Msg, n *notification.Notification, to *
 		}
 	}
 	if s.bounce != nil {
-		local, domain, _ := strings.Cut(s.bounce.Address, "@")
+		local, domain := split(s.bounce.Address)
 		token := s.returnToken(n.ID, to.Address)
 		message.EnvelopeFromMailAddress(&mail.Address{Address: local + "+" + token + "@" + domain})
 	}

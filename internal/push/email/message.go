@@ -132,6 +132,6 @@ func messageID(id, from string) string {
 		strings.Contains(id, "..") {
 		id = content.Digest(id) // a Message-ID can't hold this id
 	}
-	_, domain, _ := strings.Cut(from, "@")
+	_, domain := split(from)
 	return id + "@" + domain
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/push/httpsend"
 )
 
-// classify says what a server's refusal of a message means.
-func classify(failed *gomail.SendError) *push.Error {
+// classify says what a server's refusal of a message to an address means.
+func classify(failed *gomail.SendError, to string) *push.Error {
 	read := push.Response{Status: failed.ErrorCode(), Reason: failed.EnhancedStatusCode()}
 	switch {
 	case failed.Reason == gomail.ErrSMTPMailFrom:
@@ -29,6 +29,9 @@ func classify(failed *gomail.SendError) *push.Error {
 	if strings.Contains(failed.Error(), tooFastWords) {
 		read.Conditions = append(read.Conditions, tooFast)
 	}
+	if isInternational(to) {
+		read.Conditions = append(read.Conditions, international)
+	}
 	failure := responses.Read(read)
 	if failure == nil { // no code of a refusal, and yet a refusal
 		failure = &push.Error{Class: push.Transient, Concerns: push.ConcernsHost}
@@ -37,6 +40,18 @@ func classify(failed *gomail.SendError) *push.Error {
 	if read.Reason != "" && strings.Trim(read.Reason, "0123456789.") == "" { // also one that the table does not know
 		failure.Code += "." + read.Reason
 	}
+	return failure
+}
+
+// classifyNoUTF8 says what it means that a message needs SMTPUTF8 and the server does not offer it. Nothing was sent.
+func classifyNoUTF8(message *gomail.Msg) *push.Error {
+	whose, condition := "an address of the mail", noUTF8
+	if needsUTF8(message, gomail.HeaderEnvelopeFrom, gomail.HeaderFrom) {
+		whose, condition = "the sender's address", noUTF8Sender
+	}
+	failure := responses.Read(push.Response{Conditions: []string{condition}})
+	failure.Code = "no_smtputf8"
+	failure.Err = errors.New(whose + " is not ASCII before the @, which needs SMTPUTF8, and the mail server does not offer it")
 	return failure
 }
 
@@ -51,13 +66,16 @@ var noMailbox = regexp.MustCompile(`(?i)\b(no such|unknown|invalid) (user|recipi
 
 // Gone reports whether a mail that came back went to an address that does not exist any more. status is that of the
 // report, such as 5.1.1, and diagnostic what the server said. It reads both as if the server had said so at once.
-func Gone(status, diagnostic string) bool {
+func Gone(status, diagnostic, address string) bool {
 	if !strings.HasPrefix(status, "5.") {
 		return false
 	}
 	read := push.Response{Status: 550, Reason: status}
 	if strings.Contains(diagnostic, tooFastWords) {
 		read.Conditions = append(read.Conditions, tooFast)
+	}
+	if isInternational(address) {
+		read.Conditions = append(read.Conditions, international)
 	}
 	if (status == "5.0.0" || status == "5.1.0") && noMailbox.MatchString(diagnostic) {
 		read.Reason = "5.1.1"

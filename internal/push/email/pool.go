@@ -5,10 +5,8 @@ import (
 	"errors"
 	"net"
 	"slices"
-	"strings"
 	"sync"
 	"time"
-	"unicode"
 
 	gomail "github.com/wneessen/go-mail"
 	"github.com/wneessen/go-mail/smtp"
@@ -73,7 +71,12 @@ func (p *pool) send(ctx context.Context, message *gomail.Msg, n *notification.No
 		if p.named { // the library writes the option as it is, and knows none for the id
 			s.client.SetDSNMailReturnOption("HDRS ENVID=" + n.ID)
 		}
-		s.client.SkipSMTPUTF8(!needsUTF8(message))
+		utf8 := needsUTF8(message)
+		if offered, _ := s.client.Extension("SMTPUTF8"); utf8 && !offered {
+			p.put(s)
+			return classifyNoUTF8(message)
+		}
+		s.client.SkipSMTPUTF8(!utf8)
 		err := p.client().SendWithSMTPClient(s.client, message)
 		if !stop() {
 			p.discard(s)
@@ -102,21 +105,22 @@ func (p *pool) send(ctx context.Context, message *gomail.Msg, n *notification.No
 		} else {
 			p.put(s)
 		}
-		failure := classify(failed)
+		failure := classify(failed, to)
 		failure.Reply = push.Reply([]byte(replyOf(failed)), n, to, p.password.Reveal())
 		return failure
 	}
 }
 
-// needsUTF8 reports whether an address of the message is not ASCII. Only such a message should ask for
-// SMTPUTF8 (RFC 6531, 3.4): a relay returns what asks for it when the next server does not know it. All
-// else in a header is encoded.
-func needsUTF8(message *gomail.Msg) bool {
-	for _, header := range []gomail.AddrHeader{
-		gomail.HeaderEnvelopeFrom, gomail.HeaderFrom, gomail.HeaderTo, gomail.HeaderReplyTo,
-	} {
+// needsUTF8 reports whether an address of the message, or of those headers, is not ASCII before its @. Only such a
+// message should ask for SMTPUTF8 (RFC 6531, 3.4): a relay returns what asks for it when the next server does not know
+// it. All else in a header is encoded.
+func needsUTF8(message *gomail.Msg, of ...gomail.AddrHeader) bool {
+	if len(of) == 0 {
+		of = []gomail.AddrHeader{gomail.HeaderEnvelopeFrom, gomail.HeaderFrom, gomail.HeaderTo, gomail.HeaderReplyTo}
+	}
+	for _, header := range of {
 		for _, address := range message.GetAddrHeader(header) {
-			if strings.ContainsFunc(address.Address, func(r rune) bool { return r > unicode.MaxASCII }) {
+			if !isASCII(address.Address) {
 				return true
 			}
 		}

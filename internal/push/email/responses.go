@@ -12,7 +12,11 @@ const (
 	ofSender     = "to MAIL FROM"
 	noRelay      = "its text refuses the sender or to relay"
 	tooFast      = "the mailbox receives mail too fast"
-	noTrust      = "no valid certificate, no STARTTLS, or no known way to log in"
+	// international addresses are those whose servers may call the syntax wrong where they don't know it.
+	international = "to an internationalized address"
+	noUTF8        = "no SMTPUTF8 for an address that is not ASCII before the @"
+	noUTF8Sender  = "no SMTPUTF8 for a sender's address that is not ASCII before the @"
+	noTrust       = "no valid certificate, no STARTTLS, or no known way to log in"
 )
 
 // tooFastWords is how Gmail says that a mailbox receives too much. Its code is that of a mailbox that is disabled.
@@ -50,6 +54,7 @@ var responses = push.Table{
 	{Status: 5, Reason: "5.1.1", Class: push.TargetGone, Concerns: push.ConcernsTarget},
 	{Status: 5, Reason: "5.1.2", Class: push.TargetGone, Concerns: push.ConcernsTarget},
 	{Status: 5, Reason: "5.1.3", Class: push.TargetGone, Concerns: push.ConcernsTarget},
+	{Status: 5, Reason: "5.1.3", If: international, Class: push.Permanent, Concerns: push.ConcernsTarget},
 	{Status: 5, Reason: "5.1.6", Class: push.TargetGone, Concerns: push.ConcernsTarget},
 	{Status: 5, Reason: "5.1.10", Class: push.TargetGone, Concerns: push.ConcernsTarget},
 	{Status: 5, Reason: "5.2.1", Class: push.TargetGone, Concerns: push.ConcernsTarget},
@@ -68,5 +73,7 @@ var responses = push.Table{
 	{Status: 5, Reason: "5.7.60", Class: push.CredentialsRefused, Concerns: push.ConcernsCredential},
 	{Status: 5, Reason: "5.7.64", Class: push.CredentialsRefused, Concerns: push.ConcernsCredential},
 	{Status: 5, Reason: "5.7.8", Class: push.CredentialsRefused, Concerns: push.ConcernsEverybody},
+	{If: noUTF8, Class: push.Permanent, Concerns: push.ConcernsTarget, Unsent: true},
+	{If: noUTF8Sender, Class: push.CredentialsRefused, Concerns: push.ConcernsEverybody, Unsent: true},
 	{If: noTrust, Class: push.CredentialsRefused, Concerns: push.ConcernsEverybody, Unsent: true},
 }

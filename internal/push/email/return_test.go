@@ -26,7 +26,7 @@ func TestMailComesBackToAnAddressOfItsOwn(t *testing.T) {
 			if err := newSender(t, cfg).Send(t.Context(), message()); err != nil {
 				t.Fatal(err)
 			}
-			want := envelope{From: "bounces+" + token + "@example.com"}
+			want := envelope{From: "bounces+" + token + "@example.com", To: address}
 			if dsn {
 				want.Return, want.ID, want.Notify = "HDRS", "n1", "FAILURE"
 			}
@@ -89,11 +89,15 @@ func TestLinksToUnsubscribe(t *testing.T) {
 func TestWhichReturnsSayThatAnAddressIsGone(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		status, diagnostic string
-		want               bool
+		status, diagnostic, address string
+		want                        bool
 	}{
 		{status: "5.1.1", diagnostic: "smtp; 550 5.1.1 user unknown", want: true},
 		{status: "5.1.2", want: true},
+		{status: "5.1.3", want: true},
+		{status: "5.1.3", address: "ada@xn--bcher-kva.example"}, // the server knows no such address
+		{status: "5.1.3", address: "ü@example.com"},
+		{status: "5.1.1", address: "ü@xn--bcher-kva.example", want: true},
 		{status: "5.1.10", want: true},
 		{status: "5.2.1", want: true},
 		{status: "5.2.1", diagnostic: "smtp; 550 5.2.1 The user you are trying to contact is receiving mail at a rate that"},
@@ -106,7 +110,7 @@ func TestWhichReturnsSayThatAnAddressIsGone(t *testing.T) {
 		{status: "4.1.1"},
 		{status: ""},
 	} {
-		if got := email.Gone(c.status, c.diagnostic); got != c.want {
+		if got := email.Gone(c.status, c.diagnostic, c.address); got != c.want {
 			t.Errorf("%s %q: gone is %t, want %t", c.status, c.diagnostic, got, c.want)
 		}
 	}
