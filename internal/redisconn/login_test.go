@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pacer-notify/pacer/internal/redisconn"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
@@ -35,5 +36,36 @@ func TestTheLoginIsRenewed(t *testing.T) {
 	}
 	if user, err := conn.Client.Do(t.Context(), "ACL", "WHOAMI").Text(); user != "app" || err != nil {
 		t.Errorf("new connections are of %q, %v; want app", user, err)
+	}
+}
+
+// Pacer logs in as the user that the URL names, also as one without a password, and says what to write where it can't.
+func TestTheUserOfTheURLLogsIn(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	admin := server.Client(t)
+	for _, user := range [][]any{{"free", "nopass"}, {"app", ">right"}} {
+		command := append([]any{"ACL", "SETUSER"}, append(user, "on", "~*", "&*", "+@all")...)
+		if err := admin.Do(t.Context(), command...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for login, user := range map[string]string{
+		"": "default", "free@": "free", "app:right@": "app", "app@": "", "right@": "",
+	} {
+		conn, err := redisconn.Open(t.Context(), at(t, strings.Replace(server.URL(), "://", "://"+login, 1)), nil)
+		if err != nil {
+			if user != "" || !strings.Contains(err.Error(), "write redis://USER:PASSWORD@HOST") ||
+				strings.Contains(err.Error(), "right") {
+				t.Errorf("%q: %v", login, err)
+			}
+			continue
+		}
+		if is, err := conn.Client.Do(t.Context(), "ACL", "WHOAMI").Text(); err != nil || is != user {
+			t.Errorf("%q logs in as %q, %v; want %q", login, is, err, user)
+		}
+		if err := conn.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -103,13 +103,17 @@ func check(ctx context.Context, client redis.UniversalClient, address string) er
 		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 			cause = err
 		}
-		if NotPermitted(err) {
+		if NotPermitted(err) || loginRefused(err) {
 			err = backoff.Permanent(err)
 		}
 		return info, err
 	}, backoff.WithMaxElapsedTime(reachTimeout), backoff.WithBackOff(backoff.NewConstantBackOff(250*time.Millisecond)))
 	if NotPermitted(err) {
 		return RefuseRights(err)
+	}
+	if loginRefused(err) {
+		return refusal.New("Redis at %s refuses the user or password of REDIS_URL (%v): write redis://USER:PASSWORD@HOST, "+
+			"or redis://:PASSWORD@HOST for a password alone", address, err)
 	}
 	if errors.Is(err, context.DeadlineExceeded) && cause != nil {
 		err = cause
@@ -139,6 +143,11 @@ const probeKey = "pacer:partitions"
 
 // NotPermitted reports whether Redis does not let this user run a command, or touch a key or channel.
 func NotPermitted(err error) bool { return err != nil && strings.Contains(err.Error(), "NOPERM") }
+
+// loginRefused reports whether Redis wants another user or password.
+func loginRefused(err error) bool {
+	return redis.HasErrorPrefix(err, "WRONGPASS") || redis.HasErrorPrefix(err, "NOAUTH")
+}
 
 // RefuseRights names, in Redis's own words, what the user of REDIS_URL may not do.
 func RefuseRights(err error) error {

@@ -89,12 +89,18 @@ func (r *Redis) readOptions(query string) error {
 			return fmt.Errorf("has the option %s, which does not exist for this kind of Redis", name)
 		}
 		value := values[name][len(values[name])-1]
+		if name == "sentinel_password" && value == "" {
+			return errors.New("has the option sentinel_password without a value; leave it out for a user without a password")
+		}
 		if value == "" {
 			continue
 		}
 		if err := option.set(r.Options, value); err != nil {
 			return fmt.Errorf("has the option %s, which must be %w", name, err)
 		}
+	}
+	if r.Options.SentinelUsername != "" && r.Options.SentinelPassword == "" {
+		r.Options.SentinelPassword = noPassword
 	}
 	if r.Options.DB < 0 {
 		return errors.New("has the option db, which must not be negative")

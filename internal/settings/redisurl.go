@@ -80,6 +80,8 @@ var redisSchemes = map[string]struct {
 // ?dial_timeout=2s&pool_size=50. They are go-redis's, in its notation, except those that would weaken pacer's promises:
 // no read from replicas, no unverified TLS.
 //
+// A user without a password is one to whom Redis gives none (nopass).
+//
 // In a password / ? # @ % must be percent-encoded. No error shows any part of the URL that could belong to a password.
 func ParseRedisURL(raw string) (*Redis, error) {
 	scheme, _, _ := strings.Cut(raw, "://")
@@ -92,7 +94,9 @@ func ParseRedisURL(raw string) (*Redis, error) {
 		return nil, err
 	}
 	r := &Redis{Kind: known.kind, Options: &redis.UniversalOptions{IsClusterMode: known.kind == RedisCluster}}
-	r.Options.Username, r.Options.Password = at.user, at.password
+	if r.Options.Username, r.Options.Password, err = redisLogin(at); err != nil {
+		return nil, err
+	}
 	if scheme == "unix" {
 		err = r.readSocket(at.hosts, at.path)
 	} else {
@@ -122,6 +126,23 @@ func (r *Redis) show(scheme string) string {
 		text += " database " + strconv.Itoa(r.Options.DB)
 	}
 	return text
+}
+
+// noPassword goes with a user who has no password: without one the driver would not log in, and stay the default user.
+// Redis takes any password of a user that has none (nopass), and refuses all others.
+const noPassword = "nopass"
+
+// redisLogin are the user and password of a URL. An empty password may be a variable that is not set, and must not give
+// the rights of Redis's default user.
+func redisLogin(at location) (user, password string, err error) {
+	switch {
+	case at.password != "" || !at.hasLogin:
+		return at.user, at.password, nil
+	case at.user == "" || strings.Contains(at.login, ":"):
+		return "", "", errors.New("has an empty user or password before the @: write redis://:PASSWORD@HOST, " +
+			"redis://USER:PASSWORD@HOST, redis://USER@HOST for a user without a password, or redis://HOST")
+	}
+	return at.user, noPassword, nil
 }
 
 func (r *Redis) readSocket(hosts, path string) error {

@@ -62,7 +62,7 @@ func TestParseRedisURL(t *testing.T) {
 		},
 		"redis://u@h?db=2": {
 			kind:    settings.RedisSingle,
-			options: with(single("h:6379"), func(o *redis.UniversalOptions) { o.Username, o.DB = "u", 2 }),
+			options: with(single("h:6379"), func(o *redis.UniversalOptions) { o.Username, o.Password, o.DB = "u", "nopass", 2 }),
 			display: "redis://h:6379 database 2",
 		},
 		"rediss://h:7000/0": {

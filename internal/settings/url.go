@@ -10,6 +10,7 @@ import (
 // location has the parts of a URL. User and password are decoded, the others stand as they were written.
 type location struct {
 	scheme, login, user, password, hosts, path, query string
+	hasLogin                                          bool // there is an @ before the hosts
 }
 
 // splitURL takes a URL apart. Every setting that is a URL goes through it before a library reads it: libraries show
@@ -32,7 +33,7 @@ func splitURL(text string) (location, error) {
 	at := location{scheme: scheme, hosts: authority}
 	at.path, at.query, _ = strings.Cut(tail, "?")
 	if i := strings.LastIndexByte(authority, '@'); i >= 0 {
-		at.login, at.hosts = authority[:i], authority[i+1:]
+		at.login, at.hosts, at.hasLogin = authority[:i], authority[i+1:], true
 	}
 	user, password, _ := strings.Cut(at.login, ":")
 	var userErr, passwordErr error
