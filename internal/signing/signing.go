@@ -54,6 +54,9 @@ type halves struct {
 	private ed25519.PrivateKey
 }
 
+// howTo ends a refusal.
+const howTo = "; this makes one: echo whsec_$(openssl rand -base64 32)"
+
 // Parse reads a key: whsec_ and a shared secret, or whsk_ and a private key, in base64. Its errors follow the name of a
 // field, and never show the key.
 func Parse(text string) (Key, error) {
@@ -64,9 +67,9 @@ func Parse(text string) (Key, error) {
 	key, err := base64.StdEncoding.Strict().DecodeString(encoded)
 	switch {
 	case !ok || err != nil:
-		return Key{}, fmt.Errorf("must be whsec_ and %d to %d random bytes in base64", minSecretBytes, maxSecretBytes)
+		return Key{}, fmt.Errorf("must be whsec_ and %d to %d random bytes in base64"+howTo, minSecretBytes, maxSecretBytes)
 	case len(key) < minSecretBytes || len(key) > maxSecretBytes:
-		return Key{}, fmt.Errorf("must hold %d to %d bytes after whsec_, in base64; it holds %d",
+		return Key{}, fmt.Errorf("must hold %d to %d bytes after whsec_, in base64; it holds %d"+howTo,
 			minSecretBytes, maxSecretBytes, len(key))
 	}
 	shared, err := standardwebhooks.NewWebhookRaw(key)

@@ -85,7 +85,7 @@ func TestWrongKeysAreRefusedUnseen(t *testing.T) {
 	encode := base64.StdEncoding.EncodeToString
 	foreign := append(bytes.Repeat([]byte{1}, 32), bytes.Repeat([]byte{2}, 32)...)
 	for text, want := range map[string]string{
-		"":                                   "must be whsec_ and 24 to 64 random bytes in base64",
+		"":                                   "must be whsec_ and 24 to 64 random bytes in base64; this makes one: echo whsec_$(openssl rand -base64 32)",
 		"hunter2":                            "must be whsec_",
 		"whsec_hunter2":                      "must be whsec_",
 		"whsec_" + encode([]byte("hunter2")): "must hold 24 to 64 bytes after whsec_, in base64; it holds 7",
