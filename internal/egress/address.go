@@ -64,9 +64,11 @@ func (e *ForbiddenError) Error() string { return "address " + e.Address + " " + 
 
 // Reasons of a ForbiddenError.
 const (
-	reasonSpecial = "is not public; to call it, put its network into --webhook-allow (PACER_WEBHOOK_ALLOW)"
-	reasonZone    = "must not name a zone"
-	reasonNetwork = "may be dialled by tcp only"
+	reasonSpecial  = "is not public; to call it, put its network into --webhook-allow (PACER_WEBHOOK_ALLOW)"
+	reasonZone     = "must not name a zone"
+	reasonNetwork  = "may be dialled by tcp only"
+	reasonNumber   = "is neither a name nor an IP address; write IPv4 as four decimal numbers, such as 203.0.113.7"
+	reasonReserved = "can't work: names under its top-level domain are reserved, and never have an address"
 )
 
 // check refuses an address that must not be dialled.

@@ -77,11 +77,13 @@ func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.
 	if network != "tcp" && network != "tcp4" && network != "tcp6" {
 		return nil, &ForbiddenError{address, reasonNetwork}
 	}
-	// An address that needs no lookup is checked even where the machine can't connect to any of its family.
-	if target, err := netip.ParseAddrPort(address); err == nil {
-		if err := check(target.Addr(), d.allow); err != nil {
-			return nil, err
-		}
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	// What needs no lookup is checked even where the machine can't connect to any address of its family.
+	if err := checkHost(host, d.allow); err != nil {
+		return nil, err
 	}
 	return d.dialer.DialContext(ctx, network, address)
 }
@@ -99,8 +101,7 @@ func (d *Dialer) control(_ context.Context, _, address string, _ syscall.RawConn
 const maxURL = 2048
 
 // CheckURL refuses targets that can't be right. A target must be an http or https URL with a host and without
-// credentials. A host that is an address, in any spelling that some resolver accepts, must be one that may be dialled.
-// CheckURL looks up nothing. Its errors follow the name of a field, and repeat nothing of the URL but its address.
+// credentials, and its host one that may be dialled. CheckURL looks up nothing. Its errors follow the name of a field, and repeat nothing of the URL but its address.
 func (d *Dialer) CheckURL(raw string) error {
 	switch {
 	case raw == "":

@@ -19,7 +19,8 @@ func TestCheckURLAcceptsOnlyTargetsThatMayBeCalled(t *testing.T) {
 	guarded := dialer(t, egress.Config{})
 	for _, good := range []string{
 		"https://example.com/hook?a=b", "http://example.com:8080", "https://8.8.8.8/", "https://[2606:4700::1111]/",
-		"https://xn--bcher-kva.example/", "http://1.2.3.4.example.com/", "https://[64:ff9b::808:808]/",
+		"https://xn--bcher-kva.example.com/", "http://1.2.3.4.example.com/", "http://a.test/", "http://a.local/",
+		"http://a.internal/", "http://a-b.invalid.com/", "https://[64:ff9b::808:808]/",
 	} {
 		if err := guarded.CheckURL(good); err != nil {
 			t.Errorf("%s is refused: %v", good, err)
@@ -53,10 +54,7 @@ func TestCheckURLAcceptsOnlyTargetsThatMayBeCalled(t *testing.T) {
 		}
 	}
 	allowing := dialer(t, egress.Config{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
-	for _, good := range []string{
-		"http://127.0.0.1:9/", "http://localhost/", "http://127.1/",
-		"http://[::ffff:127.0.0.1]/",
-	} {
+	for _, good := range []string{"http://127.0.0.1:9/", "http://localhost/", "http://[::ffff:127.0.0.1]/"} {
 		if err := allowing.CheckURL(good); err != nil {
 			t.Errorf("%s is refused although its network is allowed: %v", good, err)
 		}
@@ -86,6 +84,29 @@ func FuzzCheckURL(f *testing.F) {
 			t.Fatalf("%q is taken although %s is not public", raw, address)
 		}
 	})
+}
+
+// A host that can never be reached is refused when it is accepted and when it is dialled, wherever targets may be: the
+// dialer would look these up as names, whatever address they look like.
+func TestHostsThatCanNeverWorkAreRefusedByOneRule(t *testing.T) {
+	t.Parallel()
+	everywhere := []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}
+	guarded := dialer(t, egress.Config{Allow: everywhere, Resolver: egresstest.Resolver(func(name string) []netip.Addr {
+		t.Errorf("%s is looked up", name)
+		return nil
+	})})
+	for _, host := range []string{
+		"192.168.1", "127.1", "2130706433", "0x7f000001", "0177.0.0.1", "1.1.1.1.", "256.1.1.1", "1.2.3.4.5", "a.7",
+		"hooks.invalid", "invalid", "HOOKS.INVALID.", "a.example", "a.onion", "a.alt",
+	} {
+		if guarded.CheckURL("http://"+host+"/") == nil {
+			t.Errorf("%s is accepted", host)
+		}
+		_, err := guarded.DialContext(t.Context(), "tcp", host+":80")
+		if _, forbidden := errors.AsType[*egress.ForbiddenError](err); !forbidden {
+			t.Errorf("dial %s: %v, want a ForbiddenError", host, err)
+		}
+	}
 }
 
 // A name that resolves to a forbidden address is caught when it is dialled, whatever it resolved to before.

@@ -30,7 +30,7 @@ func ExampleDialer_CheckURL() {
 	// http://10.2.0.1/hook
 	//   address 10.2.0.1 is not public; to call it, put its network into --webhook-allow (PACER_WEBHOOK_ALLOW)
 	// http://0x7f.1/
-	//   address 127.0.0.1 is not public; to call it, put its network into --webhook-allow (PACER_WEBHOOK_ALLOW)
+	//   address 0x7f.1 is neither a name nor an IP address; write IPv4 as four decimal numbers, such as 203.0.113.7
 	// ftp://example.com/
 	//   must begin with http:// or https://
 }

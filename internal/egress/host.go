@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -16,8 +15,13 @@ const (
 // errHost says that a host is neither a name nor an address.
 var errHost = errors.New("has a host that is neither a name nor an address")
 
-// checkHost refuses a host as far as its text shows that it must not be dialled. A name passes, since its address is
-// known only when it is dialled.
+// unresolved are the top-level domains that are reserved and have no names in public DNS: RFC 6761, RFC 7686, RFC 9476.
+// Not among them are .test, .local and .internal, which private resolvers may know.
+var unresolved = []string{"invalid", "example", "onion", "alt"}
+
+// checkHost refuses a host as far as its text shows that it must not or can't be dialled. A name passes, since its
+// address is known only when it is dialled. An address has only the spelling that the dialer reads: others, such as
+// 127.1 or 0x7f000001, would be looked up as names.
 func checkHost(host string, allow []netip.Prefix) error {
 	if address, err := netip.ParseAddr(host); err == nil {
 		return check(address, allow)
@@ -29,7 +33,9 @@ func checkHost(host string, allow []netip.Prefix) error {
 	case len(name) > maxName || slices.ContainsFunc(labels, isNoLabel):
 		return errHost
 	case isNumber(last):
-		return checkLoose(labels, allow)
+		return &ForbiddenError{host, reasonNumber}
+	case slices.Contains(unresolved, last):
+		return &ForbiddenError{host, reasonReserved}
 	case last == "localhost":
 		return checkLoopback(host, allow)
 	}
@@ -57,51 +63,4 @@ func checkLoopback(host string, allow []netip.Prefix) error {
 		return nil
 	}
 	return &ForbiddenError{host, reasonSpecial}
-}
-
-// checkLoose refuses forbidden IPv4 addresses in unusual spellings that resolvers accept. Some resolvers read a part
-// with a leading zero as octal, as the C library does, and some as decimal. Both addresses have to be permitted.
-func checkLoose(parts []string, allow []netip.Prefix) error {
-	for _, zeroBase := range []int{8, 10} {
-		address, ok := parseLoose(parts, zeroBase)
-		if !ok {
-			return errHost
-		}
-		if err := check(address, allow); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// parseLoose reads one to four parts. The last part fills the bytes that the others leave of the four.
-func parseLoose(parts []string, zeroBase int) (netip.Addr, bool) {
-	if len(parts) > 4 {
-		return netip.Addr{}, false
-	}
-	var value uint64
-	for i, part := range parts {
-		bits := 8
-		if i == len(parts)-1 {
-			bits = 8 * (4 - i)
-		}
-		n, ok := parsePart(part, zeroBase)
-		if !ok || n >= 1<<bits {
-			return netip.Addr{}, false
-		}
-		value = value<<bits | n
-	}
-	return netip.AddrFrom4([4]byte{byte(value >> 24), byte(value >> 16), byte(value >> 8), byte(value)}), true
-}
-
-// parsePart reads a number: hexadecimal after 0x, in the given base after 0, else decimal.
-func parsePart(part string, zeroBase int) (uint64, bool) {
-	base := 10
-	if digits, hex := strings.CutPrefix(part, "0x"); hex {
-		part, base = "0"+digits, 16
-	} else if part[0] == '0' {
-		base = zeroBase
-	}
-	n, err := strconv.ParseUint(part, base, 64)
-	return n, err == nil
 }

@@ -115,7 +115,7 @@ func providers() []*night {
 		},
 		{
 			title:   "DNS does not know the host",
-			trouble: func(d *deployment) { d.post("n1", `,"to":"http://nowhere.invalid/hook"`) },
+			trouble: func(d *deployment) { d.post("n1", `,"to":"http://nowhere.test/hook"`) },
 			alerts:  []string{"PacerFailing"},
 			do:      "Correct the target, or the DNS of the workers.",
 		},

@@ -50,13 +50,8 @@ func (s Settings) Channel() channel.Descriptor {
 	}
 }
 
-// Check refuses a proxy that is none.
-func (s Settings) Check() error {
-	if err := httpsend.CheckProxy(s.Proxy); err != nil {
-		return &channel.SettingError{Setting: "proxy", Message: err.Error()}
-	}
-	return nil
-}
+// Check refuses an endpoint or a proxy that can't be right.
+func (s Settings) Check() error { return channel.CheckProvider(host(s.Endpoint), s.Proxy) }
 
 // host is the base URL that the setting names.
 func host(endpoint string) string {

@@ -103,6 +103,19 @@ type SettingError struct {
 // Error reads "server: must be an http or https URL".
 func (e *SettingError) Error() string { return e.Setting + ": " + e.Message }
 
+// CheckProvider checks the settings of a provider that is called over HTTP/2, so only by https, and maybe through a
+// proxy.
+func CheckProvider(endpoint, proxy string) error {
+	var faults []error
+	if err := httpsend.CheckEndpoint(endpoint, "https"); err != nil {
+		faults = append(faults, &SettingError{Setting: "endpoint", Message: err.Error()})
+	}
+	if err := httpsend.CheckProxy(proxy); err != nil {
+		faults = append(faults, &SettingError{Setting: "proxy", Message: err.Error()})
+	}
+	return errors.Join(faults...)
+}
+
 // NoOwnFormat refuses content in a provider's format where the channel has none. It is what such a channel's
 // CheckContent returns.
 func NoOwnFormat(n *notification.Notification) error {

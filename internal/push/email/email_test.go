@@ -167,6 +167,7 @@ func TestAServerThatRefusesTheSettingsConcernsTheChannel(t *testing.T) {
 		change func(*email.Config)
 		code   string
 		reply  string
+		says   string
 	}{
 		"password": {
 			change: func(c *email.Config) { c.Password = secret.New("wrong") }, code: "535",
@@ -180,6 +181,10 @@ func TestAServerThatRefusesTheSettingsConcernsTheChannel(t *testing.T) {
 		"no mechanism": {
 			change: func(c *email.Config) { *c = token.settings(t) }, code: "tls_or_auth",
 		},
+		"smtps at a plain port": {
+			change: func(c *email.Config) { c.Server = "smtps://" + bare.listener.Addr().String() },
+			code:   "plain_smtp", says: "the server speaks plain SMTP at this port",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -191,6 +196,9 @@ func TestAServerThatRefusesTheSettingsConcernsTheChannel(t *testing.T) {
 				Class: push.CredentialsRefused, Code: c.code, Unsent: true, Concerns: push.ConcernsEverybody,
 			}
 			want.Reply = c.reply
+			if got != nil && c.says != "" && strings.HasPrefix(fmt.Sprint(got.Err), c.says) {
+				got.Err = nil
+			}
 			if !cmp.Equal(want, got) {
 				t.Errorf("%s gives %+v, want %+v", name, got, want)
 			}

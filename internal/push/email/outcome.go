@@ -127,6 +127,13 @@ func classifyOpening(ctx context.Context, err error, secrets ...string) *push.Er
 		failure.Reply = push.Reply([]byte(strconv.Itoa(reply.Code)+" "+reply.Msg), nil, secrets...)
 		return failure
 	}
+	if _, plain := errors.AsType[tls.RecordHeaderError](err); plain {
+		failure := responses.Read(push.Response{Conditions: []string{noTrust}})
+		failure.Code = "plain_smtp"
+		failure.Err = errors.New("the server speaks plain SMTP at this port, and smtps:// needs TLS from the first byte: " +
+			"write --email-server (PACER_EMAIL_SERVER) with smtp://, which uses STARTTLS")
+		return failure
+	}
 	_, certificate := errors.AsType[*tls.CertificateVerificationError](err)
 	if certificate || errors.Is(err, gomail.ErrNoSupportedAuthDiscovered) ||
 		strings.Contains(err.Error(), "does not support STARTTLS") ||

@@ -50,10 +50,5 @@ func (s Settings) Channel() channel.Descriptor {
 	}
 }
 
-// Check refuses a proxy that is none.
-func (s Settings) Check() error {
-	if err := httpsend.CheckProxy(s.Proxy); err != nil {
-		return &channel.SettingError{Setting: "proxy", Message: err.Error()}
-	}
-	return nil
-}
+// Check refuses an endpoint or a proxy that can't be right.
+func (s Settings) Check() error { return channel.CheckProvider(s.Endpoint, s.Proxy) }

@@ -13,7 +13,9 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/push"
@@ -42,6 +44,16 @@ func CheckProxy(text string) error {
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.RawQuery != "" ||
 		u.Fragment != "" || u.Path != "" && u.Path != "/" {
 		return errors.New("must be a URL such as http://user:password@proxy.example.com:3128, http or https, without a path")
+	}
+	return nil
+}
+
+// CheckEndpoint reports whether a text is a provider's base URL with one of the schemes, or empty.
+func CheckEndpoint(text string, schemes ...string) error {
+	u, err := url.Parse(text)
+	if text != "" && (err != nil || !slices.Contains(schemes, u.Scheme) || u.Host == "" || u.User != nil ||
+		u.RawQuery != "" || u.Fragment != "") {
+		return fmt.Errorf("must be an %s URL without credentials and query", strings.Join(schemes, " or "))
 	}
 	return nil
 }

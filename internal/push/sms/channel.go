@@ -2,12 +2,12 @@ package sms
 
 import (
 	"errors"
-	"net/url"
 	"strconv"
 
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/push"
 	"github.com/pacer-notify/pacer/internal/push/channel"
+	"github.com/pacer-notify/pacer/internal/push/httpsend"
 	"github.com/pacer-notify/pacer/internal/secret"
 )
 
@@ -76,15 +76,8 @@ func (s Settings) Check() error {
 	if n, err := strconv.Atoi(s.Segments); s.Segments != "" && (err != nil || n < 1) {
 		fault("segments", "must be a number, at least 1")
 	}
-	if s.Endpoint != "" && !isBase(s.Endpoint) {
-		fault("endpoint", "must be an http or https URL without credentials and query")
+	if err := httpsend.CheckEndpoint(s.Endpoint, "http", "https"); err != nil {
+		fault("endpoint", err.Error())
 	}
 	return errors.Join(faults...)
-}
-
-// isBase reports whether a text is a base URL.
-func isBase(text string) bool {
-	u, err := url.Parse(text)
-	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.User == nil &&
-		u.RawQuery == "" && u.Fragment == ""
 }

@@ -52,7 +52,7 @@ func subject(tb testing.TB, p *pushtest.Provider) pushtest.Subject {
 		New: func(*slog.Logger) push.Sender {
 			return newSender(tb, config(p))
 		},
-		Target:  "http://receiver.example:" + port + "/" + targetSecret + "?token=" + targetSecret,
+		Target:  "http://receiver.test:" + port + "/" + targetSecret + "?token=" + targetSecret,
 		Good:    goodTargets(port),
 		Bad:     badTargets(port),
 		Secrets: []string{targetSecret, signingSecret[len("whsec_"):]},
@@ -115,12 +115,12 @@ func goodTargets(port string) []string {
 
 func badTargets(port string) []string {
 	return []string{
-		"", targetSecret, "/" + targetSecret, "ftp://receiver.example:" + port + "/" + targetSecret,
-		"//receiver.example:" + port + "/" + targetSecret, "http:///" + targetSecret,
-		"http://ada:" + targetSecret + "@receiver.example:" + port + "/", "http://receiver.example:0/" + targetSecret,
-		"http://receiver.example:" + port + "/" + targetSecret + "\r\nX: y",
-		"http://receiver.example:x/" + targetSecret, "http://10.1.2.3/" + targetSecret,
+		"", targetSecret, "/" + targetSecret, "ftp://receiver.test:" + port + "/" + targetSecret,
+		"//receiver.test:" + port + "/" + targetSecret, "http:///" + targetSecret,
+		"http://ada:" + targetSecret + "@receiver.test:" + port + "/", "http://receiver.test:0/" + targetSecret,
+		"http://receiver.test:" + port + "/" + targetSecret + "\r\nX: y",
+		"http://receiver.test:x/" + targetSecret, "http://10.1.2.3/" + targetSecret,
 		"http://169.254.169.254/" + targetSecret, "http://[::1]:" + port + "/" + targetSecret,
-		"http://receiver.example:" + port + "/%zz" + targetSecret,
+		"http://receiver.test:" + port + "/%zz" + targetSecret,
 	}
 }
