@@ -61,6 +61,11 @@ func contractCases() []contractCase {
 		{name: "a line break in the user", body: `{"user_id":"a\nb","channel":"log"}`, field: "user_id"},
 		{name: "a C1 control in the user", body: `{"user_id":"a\u0085b","channel":"log"}`, field: "user_id"},
 		{name: "U+0000 in the user", body: `{"user_id":"a\u0000b","channel":"log"}`, field: "user_id", garbled: true},
+		{
+			name: "half a character in the user", field: "user_id", notInGo: true, garbled: true,
+			body: `{"user_id":"a\ud800","channel":"log"}`,
+		},
+		{name: "half a character in data", body: with(`"data":{"a":"\udc00"}`), field: "data.a", garbled: true},
 		{name: "a long id", body: with(`"id":"` + x(65) + `"`), field: "id"},
 		{name: "a blank in the id", body: with(`"id":"a b"`), field: "id"},
 		{name: "a slash in the id", body: with(`"id":"a/b"`), field: "id"},

@@ -168,9 +168,6 @@ func (r *run) add(number int, text []byte) {
 // identify gives a line an id, or the idempotency key, unless it has one. What is no JSON object is left as it is: the
 // API will say what is wrong with it.
 func identify(line []byte, key string) ([]byte, error) {
-	if bytes.ContainsAny(line, "\r\n") {
-		line = bytes.ReplaceAll(line, []byte("\r"), nil)
-	}
 	var has struct {
 		ID  json.RawMessage `json:"id"`
 		Key json.RawMessage `json:"idempotency_key"`

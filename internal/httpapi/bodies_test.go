@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -107,5 +109,38 @@ func TestMalformedBodiesAreRefusedWhole(t *testing.T) {
 				t.Errorf("status %d, %s, want the problem %d", response.Code, response.Body, c.status)
 			}
 		})
+	}
+}
+
+// No operation takes a document of which encoding/json would change or ignore a part.
+func TestEveryDocumentIsReadStrictly(t *testing.T) {
+	t.Parallel()
+	api := newAPI(t, &store{})
+	documents := append(slices.Clone(operations), operation{
+		method: "POST", path: "/v1/preferences/bulk", contentType: "application/json", body: `[{"user_id":"ada"}]`,
+	}, operation{
+		method: "POST", path: "/v1/webhook-endpoints/e/rotate", contentType: "application/json",
+		body: `{"signing":"hmac"}`,
+	})
+	text, member := regexp.MustCompile(`"([^"]*)"`), regexp.MustCompile(`"([a-z_]+)":`)
+	for _, o := range documents {
+		if !strings.Contains(o.contentType, "json") {
+			continue
+		}
+		twice := member.ReplaceAllString(o.body, `"$1":null,"$1":`)
+		for kind, body := range map[string]string{
+			"is given twice": twice, "half of a character": text.ReplaceAllString(o.body, `"$1\ud83d"`),
+			"not valid UTF-8": strings.Replace(o.body, `":"`, "\":\"\xff", 1),
+			"is not a field":  strings.ReplaceAll(strings.ToUpper(o.body), "NULL", "null"),
+		} {
+			if body == o.body {
+				continue
+			}
+			response := call(api, o.method, o.path, o.contentType, strings.NewReader(body))
+			said := response.Body.String()
+			if response.Code < 400 && !strings.Contains(said, `"rejected":1`) || !strings.Contains(said, kind) {
+				t.Errorf("%s %s %s: %d %s, want it refused: %s", o.method, o.path, body, response.Code, said, kind)
+			}
+		}
 	}
 }

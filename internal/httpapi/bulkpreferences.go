@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,13 +8,12 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/pacer-notify/pacer/internal/nearest"
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/wire"
 )
 
 const (
@@ -57,6 +55,7 @@ type bulkPreferencesOutput struct{ Body BulkPreferencesResponse }
 func (a *api) registerBulkPreferences(h huma.API) {
 	const path = "/v1/preferences/bulk"
 	item := h.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[PreferencesOfUser](), true, "PreferencesOfUser")
+	a.validate = validator(h.OpenAPI().Components.Schemas, item)
 	huma.Register(h, huma.Operation{
 		OperationID: "put-many-preferences", Method: http.MethodPost, Path: path,
 		Summary: "Replace the preferences of many users",
@@ -110,13 +109,16 @@ func (a *api) bulkPreferences(ctx context.Context, in *bulkPreferencesInput) (*b
 
 // readUserPreferences reads and checks an item of a batch.
 func (a *api) readUserPreferences(item json.RawMessage) (string, *notification.Preferences, error) {
+	var document any
 	var of PreferencesOfUser
-	decoder := json.NewDecoder(bytes.NewReader(item))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&of); err != nil {
-		return "", nil, preferencesFault(err)
+	err := wire.Unmarshal(item, &document)
+	if err == nil {
+		err = a.validate(document)
 	}
-	if err := checkPreferencesMembers(item); err != nil {
+	if err == nil {
+		err = wire.Unmarshal(item, &of)
+	}
+	if err != nil {
 		return "", nil, err
 	}
 	p, err := of.parse()
@@ -124,32 +126,6 @@ func (a *api) readUserPreferences(item json.RawMessage) (string, *notification.P
 		return of.UserID, nil, err
 	}
 	return of.UserID, p, a.cfg.Users.CheckPreferences(p)
-}
-
-// preferencesFields are the fields of an item of a batch.
-var preferencesFields = []string{"limits", "opt_out", "quiet_hours", "quiet_until", "time_zone", "user_id"}
-
-// preferencesFault says what an item of a batch holds that it may not.
-func preferencesFault(err error) error {
-	wrong, isWrong := errors.AsType[*json.UnmarshalTypeError](err)
-	name, isUnknown := strings.CutPrefix(err.Error(), "json: unknown field ")
-	name = strings.Trim(name, `"`)
-	switch _, isTime := errors.AsType[*time.ParseError](err); {
-	case isWrong && wrong.Field != "":
-		value, _, _ := strings.Cut(wrong.Value, " ")             // "number 5" shows what the client sent
-		field := strings.TrimPrefix(wrong.Field, "Preferences.") // the embedded type
-		return &notification.FieldError{Field: field, Message: "can't hold a JSON " + value}
-	case isUnknown:
-		return &notification.FieldError{Field: name, Message: "is not a field of preferences; an item has " +
-			nearest.List(preferencesFields) + nearest.Hint(name, preferencesFields)}
-	case isTime:
-		return &notification.FieldError{
-			Field: "quiet_until", Message: "must be an RFC 3339 time, such as 2026-01-02T15:04:05Z",
-		}
-	case isWrong:
-		return errors.New(`must be an object, such as {"user_id":"ada","time_zone":"Europe/Vienna"}`)
-	}
-	return errors.New("is not a JSON object, or ends too early")
 }
 
 // setManyPreferences writes preferences, some at a time. Batches take turns.

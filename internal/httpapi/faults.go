@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/validation"
 
 	"github.com/pacer-notify/pacer/internal/nearest"
+	"github.com/pacer-notify/pacer/internal/notification"
 )
 
 // noBody is what the framework says of a request without the body that it needs, and longBody how it begins
@@ -67,9 +69,16 @@ func sayFault(fault *huma.ErrorDetail, fields []string, operation *huma.Operatio
 			strings.Join(mediaOf(operation), " or ")
 		return
 	}
+	if field, message, found := strings.Cut(fault.Message, ": "); found && fault.Location == "body" {
+		fault.Location, fault.Message = "body."+field, message // a notification.FieldError
+		return
+	}
 	switch fault.Message {
 	case validation.MsgUnexpectedProperty:
 		fault.Message = "is not a field here"
+		if strings.ToLower(field) != field {
+			fault.Message += "; names of fields are written in small letters"
+		}
 		if fault.Location == "body."+field {
 			fault.Message += "; the fields are " + nearest.List(fields) + nearest.Hint(field, fields)
 		}
@@ -87,12 +96,6 @@ func sayFault(fault *huma.ErrorDetail, fields []string, operation *huma.Operatio
 		fault.Message = "must be an array"
 	case validation.MsgExpectedObject:
 		fault.Message = "must be an object"
-	case "unexpected end of JSON input":
-		fault.Message = "is not valid JSON: it ends too early"
-	default:
-		if strings.HasPrefix(fault.Message, "invalid character ") {
-			fault.Message = "is not valid JSON: " + fault.Message
-		}
 	}
 }
 
@@ -109,7 +112,10 @@ func fieldsOf(schemas huma.Registry, operation *huma.Operation) []string {
 	if operation.RequestBody == nil || operation.RequestBody.Content[mediaJSON] == nil {
 		return nil
 	}
-	schema := operation.RequestBody.Content[mediaJSON].Schema
+	return propertiesOf(schemas, operation.RequestBody.Content[mediaJSON].Schema)
+}
+
+func propertiesOf(schemas huma.Registry, schema *huma.Schema) []string {
 	if schema != nil && schema.Ref != "" {
 		schema = schemas.SchemaFromRef(schema.Ref)
 	}
@@ -117,4 +123,24 @@ func fieldsOf(schemas huma.Registry, operation *huma.Operation) []string {
 		return nil
 	}
 	return slices.Sorted(maps.Keys(schema.Properties))
+}
+
+// validator finds what the framework would find at a body of the schema, in the same words.
+func validator(schemas huma.Registry, schema *huma.Schema) func(document any) error {
+	fields := propertiesOf(schemas, schema)
+	return func(document any) error {
+		var found huma.ValidateResult
+		path := huma.NewPathBuffer([]byte("body"), len("body"))
+		huma.Validate(schemas, schema, path, huma.ModeWriteToServer, document, &found)
+		var faults []error
+		for _, err := range found.Errors {
+			if fault, ok := errors.AsType[*huma.ErrorDetail](err); ok {
+				sayFault(fault, fields, nil)
+				faults = append(faults, &notification.FieldError{
+					Field: strings.TrimPrefix(fault.Location, "body."), Message: fault.Message,
+				})
+			}
+		}
+		return errors.Join(faults...)
+	}
 }

@@ -4,10 +4,12 @@ package httpapi
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"reflect"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -123,6 +125,8 @@ type api struct {
 	cfg     Config
 	own     []string // the names of the channels with a format of their own
 	bounces *prometheus.CounterVec
+	// validate says which fields of a document of a batch are wrong.
+	validate func(document any) error
 	// preferencesTurn is taken by the batch of preferences that is being written.
 	preferencesTurn chan struct{}
 }
@@ -180,6 +184,19 @@ func New(cfg Config) (http.Handler, error) {
 	return all, nil
 }
 
+// caseCounts is done once: the framework has this setting for the whole process.
+var caseCounts = sync.OnceFunc(func() { huma.ValidateStrictCasing = true })
+
+// unmarshal reads a body. The framework has it read twice, and responds with 400 to what is wrong the first time, when
+// it validates it, and with 422 to what is wrong the second time.
+func unmarshal(raw []byte, into any) error {
+	err := wire.Unmarshal(raw, into)
+	if _, validates := into.(*any); validates && len(notification.FieldErrors(err)) > 0 {
+		return json.Unmarshal(raw, into)
+	}
+	return err
+}
+
 // register puts the operations on the mux and returns the document that describes them.
 func (a *api) register(mux *http.ServeMux) *huma.OpenAPI {
 	config := huma.DefaultConfig("pacer", a.cfg.Version)
@@ -192,6 +209,10 @@ func (a *api) register(mux *http.ServeMux) *huma.OpenAPI {
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer"}}
 	config.Security = []map[string][]string{{"token": {}}}
 	config.Transformers = append(config.Transformers, sayFaults(config.Components.Schemas))
+	strictly := huma.DefaultJSONFormat
+	strictly.Unmarshal = unmarshal
+	config.Formats = map[string]huma.Format{mediaJSON: strictly, "json": strictly}
+	caseCounts()
 	h := humago.New(mux, config)
 	h.UseMiddleware(refuseUnknownParameters(h))
 	a.registerNotifications(h)

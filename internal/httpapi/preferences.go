@@ -6,15 +6,12 @@ import (
 	"errors"
 	"net/http"
 	"reflect"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/pacer-notify/pacer/internal/calendar"
 	"github.com/pacer-notify/pacer/internal/notification"
-	"github.com/pacer-notify/pacer/internal/wire"
 )
 
 // Users keeps the users' preferences.
@@ -97,9 +94,8 @@ type preferencesInput struct {
 }
 
 type putPreferencesInput struct {
-	User    string `path:"user" doc:"Id of the user, percent-encoded."`
-	Body    Preferences
-	RawBody []byte
+	User string `path:"user" doc:"Id of the user, percent-encoded."`
+	Body Preferences
 }
 
 type preferencesOutput struct{ Body Preferences }
@@ -119,8 +115,6 @@ func (a *api) registerPreferences(h huma.API) {
 		MaxBodyBytes: bodyUpTo(1 << 20),
 		Tags:         []string{"users"}, Errors: append(errs, http.StatusBadRequest, http.StatusRequestEntityTooLarge),
 	}, a.putPreferences)
-	// The framework describes the raw body as a second form.
-	delete(h.OpenAPI().Paths[path].Put.RequestBody.Content, "application/octet-stream")
 	huma.Register(h, huma.Operation{
 		OperationID: "delete-preferences", Method: http.MethodDelete, Path: path,
 		Summary:     "Remove a user's preferences",
@@ -157,9 +151,6 @@ func (a *api) putPreferences(ctx context.Context, in *putPreferencesInput) (*pre
 	if err != nil {
 		return nil, err
 	}
-	if err := checkPreferencesMembers(in.RawBody); err != nil {
-		return nil, refusal(err)
-	}
 	p, err := in.Body.parse()
 	if err != nil {
 		return nil, refusal(err)
@@ -186,37 +177,6 @@ func (a *api) deletePreferences(ctx context.Context, in *preferencesInput) (*str
 		return nil, a.away(ctx, "remove a user's preferences", err)
 	}
 	return nil, nil //nolint:nilnil // 204: no body
-}
-
-// preferencesMembers are the members of preferences, by the path of the object that they are in; * is a category.
-var preferencesMembers = map[string][]string{
-	"":                      {"limits", "opt_out", "quiet_hours", "quiet_until", "time_zone", "updated_at", "user_id"},
-	"opt_out":               {"categories", "channels"},
-	"limits/*":              {"limits", "min_gap"},
-	"limits/*/limits/[]":    {"max", "per"},
-	"quiet_hours":           {"closed", "dates", "off", "open", "window"},
-	"quiet_hours/closed/[]": {"days", "from", "to"},
-	"quiet_hours/open/[]":   {"days", "from", "to"},
-}
-
-// checkPreferencesMembers refuses preferences of which encoding/json would ignore a part: of two members that differ in
-// case, or not at all, it takes the last. Names that preferences do not have are found elsewhere.
-func checkPreferencesMembers(text []byte) error {
-	return wire.Walk(text, func(path []string) error {
-		last := len(path) - 1
-		of := slices.Clone(path[:last])
-		if len(of) > 1 && of[0] == "limits" {
-			of[1] = "*"
-		}
-		for _, name := range preferencesMembers[strings.Join(of, "/")] {
-			if path[last] != name && strings.EqualFold(path[last], name) {
-				return &notification.FieldError{
-					Field: strings.Join(path, "."), Message: "must be written " + name + ", in small letters",
-				}
-			}
-		}
-		return nil
-	})
 }
 
 // farthestQuiet is how far ahead a user may ask for quiet.

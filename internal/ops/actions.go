@@ -3,7 +3,6 @@ package ops
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +16,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/desk"
 	"github.com/pacer-notify/pacer/internal/nearest"
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/wire"
 )
 
 // Actions are what operators can do to the deployment. An action that returns a [RefusalError] has changed nothing.
@@ -123,18 +123,18 @@ func (h *handler) audit(r *http.Request, action, subject, detail string) {
 
 // readOrder reads the body of an order. When it can't be read, it responds with why, and returns false.
 func readOrder(w http.ResponseWriter, r *http.Request, what string, into any) bool {
-	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxAction))
-	decoder.DisallowUnknownFields()
-	err := decoder.Decode(into)
-	switch {
-	case err == nil:
-		return true
-	case errors.Is(err, io.EOF):
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxAction))
+	if err == nil && len(body) == 0 {
 		plain(w, http.StatusBadRequest, "the "+what+` is missing: the body is empty, send JSON such as {"action":"cancel", …}`)
-	default:
-		plain(w, http.StatusBadRequest, "the "+what+" can't be read: "+strings.TrimPrefix(err.Error(), "json: "))
+		return false
 	}
-	return false
+	if err == nil {
+		err = wire.Unmarshal(body, into)
+	}
+	if err != nil {
+		plain(w, http.StatusBadRequest, "the "+what+" can't be read: "+err.Error())
+	}
+	return err == nil
 }
 
 // noSuch says that there is no notification with an id.

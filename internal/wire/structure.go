@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/pacer-notify/pacer/internal/nearest"
@@ -30,29 +32,23 @@ type MalformedError struct{ why string }
 // Error says where it ceases to be one, and does not repeat it.
 func (e *MalformedError) Error() string { return e.why }
 
-// Walk visits every member of one JSON object in UTF-8, since encoding/json ignores the case of names and takes the
-// last of two equal ones. Member is told the path of names to each, which it must not keep, and may refuse it. A member
-// that is given twice is a [notification.FieldError]; what is not one object is a [*MalformedError].
-func Walk(raw []byte, member func(path []string) error) error {
-	if !utf8.Valid(raw) {
-		return &MalformedError{"it is not valid UTF-8"}
-	}
-	decoder := json.NewDecoder(bytes.NewReader(raw))
-	decoder.UseNumber()
-	walk := &walker{decoder, member}
-	if err := walk.value(nil); err != nil {
+// Unmarshal reads one JSON object as exactly what it says. What encoding/json would read as another value, or not at
+// all, is a [notification.FieldError], as is U+0000, which Postgres can't keep in a text; what is not one object is a
+// [*MalformedError].
+func Unmarshal(raw []byte, into any) error {
+	w := walker{raw: raw, member: func([]string) error { return nil }, keptAsText: true}
+	if err := w.walk(); err != nil {
 		return err
 	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return &MalformedError{fmt.Sprintf("there is more text after the object, from byte %d on", decoder.InputOffset()+1)}
-	}
-	return nil
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.DisallowUnknownFields()
+	return typeError(decoder.Decode(into))
 }
 
 // checkStructure walks through a notification. It returns the fields that are named after channels with a format of
 // their own.
 func checkStructure(raw []byte, own []string) (overrides []string, err error) {
-	err = Walk(raw, func(path []string) error {
+	w := walker{raw: raw, member: func(path []string) error {
 		name := path[0]
 		switch {
 		case len(path) > 1 || slices.Contains(inputFields, name):
@@ -62,7 +58,8 @@ func checkStructure(raw []byte, own []string) (overrides []string, err error) {
 			return nil
 		}
 		return unknownField(name, own)
-	})
+	}}
+	err = w.walk()
 	if malformed, ok := errors.AsType[*MalformedError](err); ok {
 		err = fmt.Errorf("%w: %w", ErrMalformed, malformed)
 	}
@@ -76,21 +73,47 @@ func unknownField(name string, own []string) error {
 		nearest.Hint(name, append(slices.Clip(inputFields), own...)), nearest.List(inputFields))}
 }
 
-// walker visits every value of a JSON text.
+// walker visits every value of one JSON object in UTF-8.
 type walker struct {
+	raw     []byte
 	decoder *json.Decoder
-	member  func(path []string) error
+	// member is told the path of names to each member, which it must not keep, and may refuse it.
+	member func(path []string) error
+	// keptAsText is true where a store keeps the texts as such, and not the JSON.
+	keptAsText bool
+}
+
+// walk refuses what encoding/json would hide: of two equal names it takes the last, and of each half of a character it
+// makes U+FFFD.
+func (w *walker) walk() error {
+	if !utf8.Valid(w.raw) {
+		return &MalformedError{"it is not valid UTF-8"}
+	}
+	w.decoder = json.NewDecoder(bytes.NewReader(w.raw))
+	w.decoder.UseNumber()
+	if err := w.value(nil); err != nil {
+		return err
+	}
+	if rest := bytes.TrimLeft(w.raw[w.decoder.InputOffset():], " \t\r\n"); len(rest) > 0 {
+		return &MalformedError{fmt.Sprintf("there is more text after the object, from byte %d on",
+			len(w.raw)-len(rest)+1)}
+	}
+	return nil
 }
 
 // token reads on. An error says where the text ceases to be JSON, and does not repeat it.
-func (w *walker) token() (json.Token, error) {
+func (w *walker) token(path []string) (json.Token, error) {
+	from := w.decoder.InputOffset()
 	token, err := w.decoder.Token()
+	if text, isText := token.(string); isText {
+		return token, w.checkText(path, text, w.raw[from:w.decoder.InputOffset()])
+	}
 	if err == nil {
 		return token, nil
 	}
 	at := w.decoder.InputOffset() + 1
 	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
-		at = syntax.Offset
+		at = max(at, syntax.Offset) // the latter may be that of the byte before
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return nil, &MalformedError{fmt.Sprintf("it ends too early, after %d bytes", at-1)}
@@ -98,16 +121,56 @@ func (w *walker) token() (json.Token, error) {
 	return nil, &MalformedError{fmt.Sprintf("it is not valid JSON from byte %d on", at)}
 }
 
+// checkText refuses a text, written as raw, that would become another one.
+func (w *walker) checkText(path []string, text string, raw []byte) error {
+	message := ""
+	switch {
+	case strings.ContainsRune(text, utf8.RuneError) && hasHalf(raw):
+		message = `holds half of a character (a \u escape from D800 to DFFF without its other half)`
+	case w.keptAsText && strings.ContainsRune(text, 0):
+		message = "must not hold the character U+0000"
+	default:
+		return nil
+	}
+	if len(path) == 0 {
+		return &MalformedError{"a name in it " + message}
+	}
+	return &notification.FieldError{Field: shorten(strings.Join(path, ".")), Message: message}
+}
+
+// hasHalf reports whether JSON escapes one half of a surrogate pair alone.
+func hasHalf(raw []byte) bool {
+	unit := func(at int) rune { // of the escape there; 0 without one
+		if at+6 > len(raw) || raw[at] != '\\' || raw[at+1] != 'u' {
+			return 0
+		}
+		value, _ := strconv.ParseUint(string(raw[at+2:at+6]), 16, 16) // it is valid JSON
+		return rune(value)
+	}
+	for i := 0; i < len(raw); i++ {
+		switch first := unit(i); {
+		case raw[i] != '\\':
+		case !utf16.IsSurrogate(first):
+			i++ // what is escaped may be a backslash
+		case utf16.DecodeRune(first, unit(i+6)) == utf8.RuneError:
+			return true
+		default:
+			i += 11
+		}
+	}
+	return false
+}
+
 // value visits the value at a path of names; the object itself has none.
 func (w *walker) value(path []string) error {
-	token, err := w.token()
+	token, err := w.token(path)
 	if err != nil {
 		return err
 	}
 	delim, nested := token.(json.Delim)
 	switch {
 	case len(path) == 0 && delim != '{':
-		return &MalformedError{`it must be an object, such as {"user_id":"ada"}`}
+		return &MalformedError{"it must be one JSON object, in { }"}
 	case !nested:
 		return nil
 	case len(path) >= maxDepth:
@@ -122,14 +185,14 @@ func (w *walker) value(path []string) error {
 	if err != nil {
 		return err
 	}
-	_, err = w.token() // the closing bracket
+	_, err = w.token(path) // the closing bracket
 	return err
 }
 
 func (w *walker) object(path []string) error {
 	seen := map[string]bool{}
 	for w.decoder.More() {
-		token, err := w.token()
+		token, err := w.token(path)
 		if err != nil {
 			return err
 		}

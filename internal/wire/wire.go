@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"regexp"
 	"strings"
 	"time"
@@ -72,20 +73,31 @@ func Decode(raw []byte, own []string) (intake.Request, error) {
 	return request, err
 }
 
-// typeError says which field has a value of a type that it can't have.
+// typeError says which field has a value of a type that it can't have, or that there is no such field.
 func typeError(err error) error {
+	if err == nil {
+		return nil
+	}
+	if name, unknown := strings.CutPrefix(err.Error(), "json: unknown field "); unknown {
+		return &notification.FieldError{Field: shorten(strings.Trim(name, `"`)), Message: "is not a field here"}
+	}
 	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
 	if !ok || wrong.Field == "" {
-		return ErrMalformed
+		return err
 	}
 	value, _, _ := strings.Cut(wrong.Value, " ") // "number 5" shows what the producer sent
 	article := "a "
 	if value == "array" || value == "object" {
 		article = "an "
 	}
-	return &notification.FieldError{
-		Field: wrong.Field, Message: "must be a " + wrong.Type.String() + ", is " + article + value,
-	}
+	return &notification.FieldError{Field: wrong.Field, Message: fmt.Sprintf("must be %s, is %s%s",
+		cmp.Or(kinds[wrong.Type.Kind()], "a whole number"), article, value)}
+}
+
+// kinds names what JSON has for a Go type; all others are numbers without a fraction.
+var kinds = map[reflect.Kind]string{
+	reflect.String: "a string", reflect.Bool: "true or false", reflect.Slice: "an array", reflect.Map: "an object",
+	reflect.Struct: "an object",
 }
 
 // override takes the content in the format of the notification's own channel. names are the channels that the
