@@ -32,48 +32,21 @@ func TestWhatProcessesReportIsNamed(t *testing.T) {
 		fleet desk.Fleet
 		fault error
 		// bring has something of ada wait in the category free; by default something waits for a worker.
-		bring         func(*world) string
-		user, explain string
+		bring func(*world) string
 	}{
+		{name: "NoWorker"},
 		{
-			name: "NoWorker", user: "no worker is alive: nothing goes out until one is started. free: 1 queued; first ",
-			explain: "waits for a worker, and no worker is alive",
-		},
-		{
-			name: "NoWorkerForWhatIsScheduled", user: ", and no worker is alive", explain: ", and no worker is alive",
+			name: "NoWorkerForWhatIsScheduled",
 			bring: func(w *world) string {
 				return w.accept(func(n *notification.Notification) { n.SendAt = time.Now().Add(time.Hour) }).ID
 			},
 		},
-		{
-			name: "AllBusy", fleet: desk.Fleet{Workers: 2, InFlight: 8, Concurrency: 8},
-			user:    "waits for a worker: all are busy, with 8 deliveries under way, the most they may have",
-			explain: "waits for a worker: all are busy, with 8 deliveries under way, the most they may have",
-		},
-		{
-			name: "RedisAway", fault: errors.New("away"), user: "Redis does not respond: nothing goes out until it does",
-			explain: "Redis does not respond: nothing goes out until it does",
-		},
-		{
-			name: "Clocks", fleet: desk.Fleet{Workers: 1, ClockAhead: -time.Hour},
-			user:    "the clocks of Redis and of a process are 1h apart, so times shown here are wrong",
-			explain: "goes out now; the clocks of Redis and of a process are 1h apart, so times shown here are wrong",
-		},
-		{
-			name: "ItsHost", fleet: desk.Fleet{Workers: 1, Troubles: away}, bring: held("breaker_open"),
-			user:    "waits for its provider: target is not called (last reply 503); next try at ",
-			explain: "waits for its provider: target is not called (last reply 503); next try at ",
-		},
-		{
-			name: "TheOnlyProvider", fleet: desk.Fleet{Workers: 1, Troubles: away[:1]}, bring: held("channel_paused"),
-			user:    "waits for its provider: its host is not called for now, because it refused the credentials or asked to slow down",
-			explain: "waits for its provider: its host is not called for now, because it refused the credentials or asked to slow down",
-		},
-		{
-			name: "BusyHost", fleet: desk.Fleet{Workers: 1, Troubles: away}, bring: held("provider_busy"),
-			user:    "waits for its provider: its host has as many calls under way as it may have; next try at ",
-			explain: "waits for its provider: its host has as many calls under way as it may have; next try at ",
-		},
+		{name: "AllBusy", fleet: desk.Fleet{Workers: 2, InFlight: 8, Concurrency: 8}},
+		{name: "RedisAway", fault: errors.New("away")},
+		{name: "Clocks", fleet: desk.Fleet{Workers: 1, ClockAhead: -time.Hour}},
+		{name: "ItsHost", fleet: desk.Fleet{Workers: 1, Troubles: away}, bring: held("breaker_open")},
+		{name: "TheOnlyProvider", fleet: desk.Fleet{Workers: 1, Troubles: away[:1]}, bring: held("channel_paused")},
+		{name: "BusyHost", fleet: desk.Fleet{Workers: 1, Troubles: away}, bring: held("provider_busy")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -86,8 +59,8 @@ func TestWhatProcessesReportIsNamed(t *testing.T) {
 					id = w.accept(nil).ID
 				}
 				u, e := w.user("ada"), w.explain(id)
-				w.wantWords("the user", u.Standing, c.user)
-				w.wantWords("the notification", e.Standing, c.explain)
+				w.says("user", u.Standing)
+				w.says("notification", e.Standing)
 				for _, category := range u.Categories {
 					if category.MaySendNow && (c.fleet.Workers == 0 || c.fault != nil) {
 						t.Errorf("in category %s one may be sent now: %s", category.Category, category.Standing)
@@ -104,8 +77,8 @@ func TestWhoseRuleDefers(t *testing.T) {
 	onBoth(t, func(_ *testing.T, w *world) {
 		w.own["ada"] = []throttle.Rule{{Max: 1, Per: time.Minute}}
 		id := w.deferred("slow")
-		w.wantWords("the user", w.user("ada").Standing, "deferred by the user's own limit 1/1m, goes out at ")
-		w.wantWords("the notification", w.explain(id).Standing, "deferred by the user's own limit 1/1m, goes out at ")
+		w.says("user", w.user("ada").Standing)
+		w.says("notification", w.explain(id).Standing)
 	})
 }
 
@@ -120,11 +93,9 @@ func TestEndsByPeopleAreNamed(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		w.wantWords("an operator's", w.explain(theirs).Standing, "cancelled by grace (10.0.0.1)")
-		w.wantWords("the other", w.explain(mine).Standing, "cancelled by its producer, or by an operator together with others")
-		if s := w.user("ada").Standing; strings.Contains(s, "cancelled: cancelled") {
-			t.Errorf("the user says %q", s)
-		}
+		w.says("an operator's", w.explain(theirs).Standing)
+		w.says("the other", w.explain(mine).Standing)
+		w.says("user", w.user("ada").Standing)
 	})
 }
 
@@ -150,7 +121,7 @@ func TestExpiryNamesWhatItWaitedFor(t *testing.T) {
 				return status == notification.StatusExpired
 			})
 		}
-		w.wantWords("it", w.explain(id).Standing, "expired: expires_at: ", " came while it was deferred until ",
-			": limit 1/1h")
+		said, _, _ := strings.Cut(w.explain(id).Standing, "; filled by ") // which Postgres alone knows
+		w.says("notification", said)
 	})
 }

@@ -11,11 +11,13 @@ import (
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/policy"
 	"github.com/pacer-notify/pacer/internal/throttle"
+	"github.com/pacer-notify/pacer/test/transcript"
 )
 
-func ExamplePolicyDiff() {
+func TestAPolicyDiffInWords(t *testing.T) {
+	t.Parallel()
 	at := time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC)
-	fmt.Print(&desk.PolicyDiff{
+	transcript.Equal(t, "testdata/policydiff.txt", fmt.Sprint(&desk.PolicyDiff{
 		InForce: "918ad9f135aeac20", Version: "1e1152c87feba857",
 		Rules: []policy.Difference{
 			{Before: "time zone UTC", After: "time zone UTC, quiet hours in window night, spread 15m"},
@@ -29,26 +31,7 @@ func ExamplePolicyDiff() {
 				MostSooner: &desk.Moved{ID: "n7", Before: at.Add(time.Hour), After: at},
 			},
 		},
-	})
-	// Output:
-	// in force  918ad9f135aeac20
-	// FILE      1e1152c87feba857
-	//
-	// all categories
-	//   - time zone UTC
-	//   + time zone UTC, quiet hours in window night, spread 15m
-	//
-	// chat
-	//   - limit 10/1m, max_defer 1d
-	//   + limit 20/1m, max_defer 1d
-	//
-	// news
-	//   + limit 1/1h, max_defer 1d
-	//
-	// WAITING IN             ALL    SOONER     LATER      SAME     ENDED
-	// chat                 25000     24100         0       850        50
-	// chat: n7 would go at 2026-11-22T09:00:00.000Z instead of 2026-11-22T10:00:00.000Z
-	// Estimated from 400 of 1000 users, picked at random.
+	}))
 }
 
 // max_defer counts from when something could go, also in a comparison: from its send_at, or from the end of its

@@ -182,8 +182,8 @@ func (w *world) check(u *desk.User, c *desk.UserCategory, went []*dispatch.Grant
 	due := []string{}
 	for _, item := range c.Waiting {
 		joins := item.Status == notification.StatusRetrying || item.Status == notification.StatusScheduled
-		if item.ID == first.Notification.ID && joins && cameDue.After(c.NextAt.Add(-atOnce)) {
-			return // it came due at the same moment, and before somebody looked
+		if item.ID == first.Notification.ID && joins && cameDue.After(c.NextAt.Add(-prompt)) {
+			return // it came due at about the same moment, by Redis's clock before
 		}
 		if item.DeliverAt != nil && !item.DeliverAt.After(first.AdmittedAt.Add(ahead)) {
 			due = append(due, item.ID)

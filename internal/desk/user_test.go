@@ -20,7 +20,7 @@ func in(category string) func(*notification.Notification) {
 	return func(n *notification.Notification) { n.Category = category }
 }
 
-// Each thing that can hold a notification back, in the words of both look-ups.
+// Each thing that can hold a notification back, in both look-ups.
 func TestTheCauseIsNamed(t *testing.T) {
 	t.Parallel()
 	retry := dispatch.Outcome{
@@ -36,35 +36,27 @@ func TestTheCauseIsNamed(t *testing.T) {
 		bring    func(w *world) string
 		category string
 		state    desk.State
-		words    []string
 		maySend  bool
 		moment   bool // whether the next moment is known
 	}{
 		{
 			name: "Retrying", category: "free", state: desk.StateRetrying, maySend: true, moment: true,
-			words: []string{"an attempt failed (transient: 503), next attempt at "},
 			bring: func(w *world) string { return w.bring("free", retry) },
 		},
 		{
 			name: "Held", category: "free", state: desk.StateHeld, maySend: true, moment: true,
-			words: []string{"waits for its provider: the limit of its channel is used up; next try at "},
 			bring: func(w *world) string { return w.bring("free", held) },
 		},
 		{
 			name: "RetryingLongerThanMaxDefer", category: "brief", state: desk.StateRetrying, moment: true,
-			words: []string{"an attempt failed (transient: 503), next attempt at "},
 			bring: func(w *world) string { return w.bring("brief", retry) },
 		},
 		{
 			name: "Deferred", category: "slow", state: desk.StateDeferred, moment: true,
-			words: []string{"deferred by limit 1/1h, goes out at "},
 			bring: func(w *world) string { return w.deferred("slow") },
 		},
 		{
 			name: "QuietHours", category: "night", state: desk.StateDeferred, moment: true,
-			words: []string{
-				"deferred by quiet hours until " + inKathmandu(night[0].Until) + " Asia/Kathmandu, goes out at ",
-			},
 			bring: func(w *world) string {
 				n := w.accept(in("night"))
 				w.until("a deferral", func(*dispatch.Grant) dispatch.Outcome { return delivered }, func() bool {
@@ -75,14 +67,12 @@ func TestTheCauseIsNamed(t *testing.T) {
 		},
 		{
 			name: "Scheduled", category: "free", state: desk.StateScheduled, maySend: true, moment: true,
-			words: []string{"scheduled, goes out at "},
 			bring: func(w *world) string {
 				return w.accept(func(n *notification.Notification) { n.SendAt = time.Now().Add(time.Hour) }).ID
 			},
 		},
 		{
 			name: "CategoryPaused", category: "slow", state: desk.StatePaused,
-			words: []string{"category slow is paused by grace since ", "(maintenance)"},
 			bring: func(w *world) string {
 				id := w.deferred("slow")
 				w.pause(control.Category, "slow")
@@ -91,7 +81,6 @@ func TestTheCauseIsNamed(t *testing.T) {
 		},
 		{
 			name: "ChannelPaused", category: "free", state: desk.StatePaused,
-			words: []string{"channel log is paused by grace since ", "(maintenance)"},
 			bring: func(w *world) string {
 				w.pause(control.Channel, "log")
 				return w.accept(nil).ID
@@ -99,7 +88,6 @@ func TestTheCauseIsNamed(t *testing.T) {
 		},
 		{
 			name: "PartitionPaused", category: "free", state: desk.StatePaused,
-			words: []string{"partition ", " is paused by grace since ", "(maintenance)"},
 			bring: func(w *world) string {
 				for partition := range partitions {
 					w.pause(control.Partition, strconv.Itoa(partition))
@@ -109,7 +97,6 @@ func TestTheCauseIsNamed(t *testing.T) {
 		},
 		{
 			name: "RetryUnderAPause", category: "free", state: desk.StatePaused,
-			words: []string{"category free is paused by grace since "},
 			bring: func(w *world) string {
 				id := w.bring("free", retry)
 				w.pause(control.Category, "free")
@@ -130,12 +117,9 @@ func TestTheCauseIsNamed(t *testing.T) {
 				if got.NextAt != nil && !got.NextAt.After(time.Now()) {
 					t.Errorf("the next goes at %s, which has passed", got.NextAt)
 				}
-				w.wantWords("the user", u.Standing, c.words...)
-				w.wantWords("the category", got.Standing, c.words...)
-				w.wantWords("the notification", e.Standing, c.words...)
-				if strings.HasPrefix(u.Standing, "may send now") {
-					t.Errorf("the user says %q", u.Standing)
-				}
+				w.says("user", u.Standing)
+				w.says("category", got.Standing)
+				w.says("notification", e.Standing)
 				for _, item := range got.Waiting {
 					if (item.DeliverAt != nil) != c.moment {
 						t.Errorf("%s waits until %v", item.ID, item.DeliverAt)
@@ -152,11 +136,6 @@ func TestTheCauseIsNamed(t *testing.T) {
 	}
 }
 
-// inKathmandu is what the clocks there show.
-func inKathmandu(at throttle.Micros) string {
-	return at.Time().UTC().Add(20700 * time.Second).Format("15:04")
-}
-
 // A user who is not to be disturbed now, and for whom nothing waits, may send when the quiet hours end.
 func TestQuietHoursAreNamedAhead(t *testing.T) {
 	t.Parallel()
@@ -171,8 +150,10 @@ func TestQuietHoursAreNamedAhead(t *testing.T) {
 		if c.State != desk.StateLimited || c.MaySendNow || c.NextAt == nil || !c.NextAt.Equal(night[0].Until.Time()) {
 			t.Errorf("the category is %+v", c)
 		}
-		w.wantWords("the category", c.Standing, "nothing waits; the next may go at ",
-			", because of quiet hours until "+inKathmandu(night[0].Until)+" Asia/Kathmandu")
+		w.says("category", c.Standing)
+		if until := night[0].Until.Time().UTC().Add(20700 * time.Second).Format("15:04"); !strings.Contains(c.Standing, until) {
+			t.Errorf("%s: want the clock of the time zone, %s", c.Standing, until)
+		}
 	})
 }
 
@@ -207,7 +188,7 @@ func TestOptOutIsNamed(t *testing.T) {
 	if c := w.category(u, "free"); c.State != desk.StateOptedOut || c.MaySendNow || c.NextAt != nil {
 		t.Errorf("the category is %+v", c)
 	}
-	w.wantWords("the user", u.Standing, "free: the user opted out of category free", "opted_out")
+	w.says("user", u.Standing)
 	if !slices.Equal(u.Preferences.OptOutCategories, []string{"free"}) {
 		t.Errorf("the preferences are %+v", u.Preferences)
 	}
@@ -249,7 +230,8 @@ func TestFailuresAndDevices(t *testing.T) {
 			Disposition: dispatch.Failed, Reason: "target_gone: 410", Reply: "unregistered", Failure: true,
 		})
 		u, e := w.user("ada"), w.explain(n.ID)
-		w.wantWords("the user", u.Standing, "no active device on log", n.ID+", failed: target_gone: 410 (unregistered)")
+		w.says("user", u.Standing)
+		w.says("notification", e.Standing)
 		if len(u.Latest) != 1 || u.Latest[0].Reply != "unregistered" || u.Latest[0].Reason != "target_gone: 410" {
 			t.Errorf("the latest are %+v", u.Latest)
 		}
@@ -257,7 +239,7 @@ func TestFailuresAndDevices(t *testing.T) {
 			u.Devices[0].Last.Reply != "unregistered" || u.Devices[0].Last.NotificationID != n.ID {
 			t.Errorf("the devices are %+v", u.Devices)
 		}
-		if e.Standing != "failed: target_gone: 410" || e.Reply != "unregistered" || len(e.Devices) != 1 ||
+		if e.Reply != "unregistered" || len(e.Devices) != 1 ||
 			e.Devices[0].Outcome != "target_gone: 410" {
 			t.Errorf("explained: %+v", e)
 		}
@@ -283,10 +265,8 @@ func TestMaxDeferSaysWhichSlot(t *testing.T) {
 		w.until("an end", func(*dispatch.Grant) dispatch.Outcome { return delivered }, func() bool {
 			return w.explain(n.ID).Status == notification.StatusExpired
 		})
-		e := w.explain(n.ID)
-		w.wantWords("the notification", e.Standing, "expired: max_defer: its slot would be ",
-			", later than max_defer 1m")
-		w.wantWords("the user", w.user("ada").Standing, n.ID+", expired: max_defer (its slot would be ")
+		w.says("notification", w.explain(n.ID).Standing)
+		w.says("user", w.user("ada").Standing)
 	})
 }
 
@@ -298,7 +278,7 @@ func TestAHoldLongerThanMaxDeferExpires(t *testing.T) {
 			Disposition: dispatch.Retry, Reason: "throttled: provider_budget", Untried: true, Refund: true,
 			RetryAfter: time.Hour,
 		}))
-		w.wantWords("the notification", e.Standing, "its slot would be ", ", later than max_defer 1m: it expires")
+		w.says("notification", e.Standing)
 		if e.Status != notification.StatusRetrying || e.DeliverAt != nil {
 			t.Errorf("explained as %+v", e)
 		}
@@ -313,7 +293,7 @@ func TestWordsOfAWebhookEndpoint(t *testing.T) {
 		w.endpoints = map[string]string{url: words, "target": "never said"}
 		hook := func(n *notification.Notification) { n.Channel, n.To = notification.ChannelWebhook, url }
 		n, other := w.accept(hook), w.accept(nil)
-		w.wantWords("a webhook that waits", w.explain(n.ID).Standing, "; "+words)
+		w.says("one that waits", w.explain(n.ID).Standing)
 		if text := w.explain(other.ID).Standing; strings.Contains(text, "never said") {
 			t.Errorf("another channel: %s", text)
 		}

@@ -3,12 +3,17 @@
 package transcript
 
 import (
+	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
+	"maps"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -33,6 +38,39 @@ func Equal(tb testing.TB, file, got string) {
 	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		tb.Errorf("%s differs (-want +got); -update writes it anew:\n%s", file, diff)
+	}
+}
+
+// writing is held while a file of [Line] is read or written: tests that share it run side by side.
+var writing sync.Mutex
+
+// Line compares a text with the line that a golden file has under a name; -update writes this line anew.
+func Line(tb testing.TB, file, name, got string) {
+	tb.Helper()
+	writing.Lock()
+	defer writing.Unlock()
+	text, err := os.ReadFile(file)
+	if err != nil && !(*update && errors.Is(err, fs.ErrNotExist)) {
+		tb.Fatal(err)
+	}
+	lines := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		of, said, _ := strings.Cut(line, ": ")
+		lines[of] = said
+	}
+	got = strings.ReplaceAll(got, "\n", `\n`) + "\n"
+	if *update {
+		lines[name] = got
+		var all strings.Builder
+		for _, of := range slices.Sorted(maps.Keys(lines)) {
+			all.WriteString(of + ": " + lines[of])
+		}
+		if err := os.WriteFile(file, []byte(all.String()), 0o600); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	if lines[name] != got {
+		tb.Errorf("%s: %s says\n%swant (-update writes it anew)\n%s", file, name, got, lines[name])
 	}
 }
 
