@@ -5,12 +5,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"io"
+	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -25,6 +23,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/ops"
 	"github.com/pacer-notify/pacer/internal/push"
 	"github.com/pacer-notify/pacer/internal/stats"
+	"github.com/pacer-notify/pacer/test/transcript"
 )
 
 var at = time.Date(2026, 3, 14, 15, 9, 26, 535_000_000, time.UTC)
@@ -135,156 +134,62 @@ func (noJobs) ChangeJob(context.Context, string, func(*control.Job, time.Time) e
 	return nil, control.ErrNoJob
 }
 
-// response is what a page responds with.
-type response struct {
-	Status            int
-	Type, Retry, Body string
-}
-
 // ask requests a page as somebody on this machine does.
-func ask(t *testing.T, cfg ops.Config, method, target string) response {
+func ask(t *testing.T, cfg ops.Config, method, target string) *httptest.ResponseRecorder {
 	t.Helper()
 	recorder := httptest.NewRecorder()
-	request := httptest.NewRequestWithContext(t.Context(), method, target, nil)
-	request.Host = "localhost:8081"
-	local := &net.TCPAddr{IP: net.IPv6loopback, Port: 8081}
-	ops.Handler(cfg).ServeHTTP(recorder,
-		request.WithContext(context.WithValue(request.Context(), http.LocalAddrContextKey, local)))
-	result := recorder.Result()
-	body, err := io.ReadAll(result.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return response{
-		Status: result.StatusCode, Type: result.Header.Get("Content-Type"),
-		Retry: result.Header.Get("Retry-After"), Body: string(body),
-	}
+	ops.Handler(cfg).ServeHTTP(recorder, asked(t, method, target, "[::1]:8081", "localhost:8081"))
+	return recorder
 }
 
-const plain, html, asJSON = "text/plain; charset=utf-8", "text/html; charset=utf-8", "application/json"
-
-const explained = `{
-  "id": "n-1",
-  "user_id": "u-1",
-  "category": "chat",
-  "channel": "webhook",
-  "priority": "high",
-  "status": "deferred",
-  "standing": "deferred by 1 per 3s",
-  "attempts": 1,
-  "deferrals": 2,
-  "reason": "1 per 3s",
-  "deliver_at": "2026-03-14T15:10:26.535Z",
-  "ahead": 7,
-  "timeline": [
-    {
-      "at": "2026-03-14T15:09:26.535Z",
-      "kind": "accepted"
-    },
-    {
-      "at": "2026-03-14T15:09:27.535Z",
-      "kind": "retrying",
-      "detail": "transient: 503",
-      "reply": "busy"
-    }
-  ]
-}
-`
-
-const listed = `[
-  {
-    "channel": "fcm",
-    "hosts": [
-      {
-        "breaker": "open",
-        "in_flight": 2,
-        "outcome": "transient: 503"
-      }
-    ]
-  },
-  {
-    "channel": "log",
-    "hosts": []
-  }
-]
-`
-
-const known = `{
-  "user_id": "u-1",
-  "at": "2026-03-14T15:09:26.535Z",
-  "known": true,
-  "standing": "nothing waits",
-  "partition": 3,
-  "policy_version": "",
-  "pauses": [],
-  "categories": [],
-  "devices": [],
-  "latest": [],
-  "notes": []
-}
-`
-
+// What pages respond stands in the transcript, which names one of these configurations before the request. Statuses
+// stand here: programs rely on them.
 func TestPages(t *testing.T) {
 	t.Parallel()
-	away := config()
-	away.Ready = func(context.Context) ops.Readiness {
-		return ops.Readiness{
+	late := fmt.Errorf("no reply within 5s: %w", context.DeadlineExceeded)
+	configs := map[string]ops.Config{}
+	for name, c := range map[string]struct {
+		fault error
+		ready ops.Readiness
+	}{
+		"well": {ready: ops.Readiness{Stores: []string{"Redis: responds"}}},
+		"away": {fault: errAway, ready: ops.Readiness{
 			Reason: "draining: this process is about to stop",
 			Stores: []string{"Redis: responds", "Postgres: does not respond"},
-		}
-	}
-	away.Desk = &lookups{fault: errAway}
-	unknown := config()
-	unknown.Desk = &lookups{fault: notification.ErrNotFound}
-	mistaken := config()
-	mistaken.Desk = &lookups{fault: &desk.NotThisError{Asked: "u-1", IsUser: true}}
-	unheardOf := `no such notification: "n-1" was never accepted, or ended so long ago that it is no longer kept`
-	says := func(status int, text string) response {
-		return response{Status: status, Type: plain, Body: text + "\n"}
-	}
-	shows := func(body string) response { return response{Status: http.StatusOK, Type: asJSON, Body: body} }
-	cannotRead := says(http.StatusServiceUnavailable, "the store can't be read now: this process's log says why")
-	cannotRead.Retry = "2"
-	notReady := "draining: this process is about to stop\nRedis: responds\nPostgres: does not respond"
-	for _, tt := range []struct {
-		name   string
-		cfg    ops.Config
-		method string // GET when empty
-		target string
-		want   response
-	}{
-		{name: "alive", cfg: config(), target: "/healthz", want: says(200, "ok")},
-		{name: "alive, though not ready", cfg: away, target: "/healthz", want: says(200, "ok")},
-		{name: "alive, without a body", cfg: config(), method: "HEAD", target: "/healthz", want: says(200, "ok")},
-		{name: "ready", cfg: config(), target: "/readyz", want: says(200, "ready\nRedis: responds")},
-		{name: "not ready", cfg: away, target: "/readyz", want: says(503, notReady)},
-		{name: "explained", cfg: config(), target: "/explain/n-1", want: shows(explained)},
-		{name: "explained, unknown", cfg: unknown, target: "/explain/n-1", want: says(404, unheardOf)},
-		{
-			name: "explained, but it is a user", cfg: mistaken, target: "/explain/u-1",
-			want: says(404, "u-1 is a user, not a notification: use dispatcher user u-1"),
-		},
-		{name: "explained, store away", cfg: away, target: "/explain/n-1", want: cannotRead},
-		{name: "user", cfg: config(), target: "/user/u-1", want: shows(known)},
-		{name: "found", cfg: config(), target: "/lookup/u-1", want: shows("{\n  \"user\": " + strings.ReplaceAll(known[:len(known)-1], "\n", "\n  ") + "\n}\n")},
-		{name: "user, store away", cfg: away, target: "/user/u-1", want: cannotRead},
-		{name: "channels", cfg: config(), target: "/channels", want: shows(listed)},
-		{name: "no id to explain", cfg: config(), target: "/explain/", want: says(404, "404 page not found")},
-		{name: "no such page", cfg: config(), target: "/admin", want: says(404, "404 page not found")},
-		{name: "only reading", cfg: config(), method: "POST", target: "/readyz", want: says(405, "Method Not Allowed")},
-		{
-			name: "no deleting", cfg: config(), method: "DELETE", target: "/user/u-1",
-			want: says(405, "Method Not Allowed"),
-		},
+		}},
+		"both":    {fault: late, ready: ops.Readiness{Away: []string{"Redis", "Postgres"}}},
+		"slow":    {fault: late, ready: ops.Readiness{Slow: []string{"Postgres is slow: a reply takes 1.6 s"}}},
+		"late":    {fault: late},
+		"unknown": {fault: notification.ErrNotFound}, "mistaken": {fault: &desk.NotThisError{Asked: "u-1", IsUser: true}},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			got := ask(t, tt.cfg, cmp.Or(tt.method, "GET"), tt.target)
-			if diff := gocmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("the response differs (-want +got):\n%s", diff)
-			}
-		})
+		cfg := config()
+		cfg.Ready = func(context.Context) ops.Readiness { return c.ready }
+		if c.fault != nil {
+			cfg.Desk = &lookups{fault: c.fault}
+		}
+		configs[name] = cfg
 	}
+	statuses := map[string]int{
+		"away /readyz": 503, "unknown /explain/n-1": 404, "mistaken /explain/u-1": 404, "away /explain/n-1": 503,
+		"away /user/u-1": 503, "well /explain/": 404, "well /admin": 404, "well POST /readyz": 405,
+		"well DELETE /user/u-1": 405, "both /user/u-1": 503, "slow /explain/n-1": 503, "late /lookup/n-1": 503,
+	}
+	transcript.Play(t, "testdata/pages.transcript", func(t *testing.T, lines []string) string {
+		t.Helper()
+		words := strings.Fields(lines[0])
+		method, target := http.MethodGet, words[len(words)-1]
+		if len(words) > 2 {
+			method = words[1]
+		}
+		got := ask(t, configs[words[0]], method, target)
+		if want := cmp.Or(statuses[lines[0]], http.StatusOK); got.Code != want {
+			t.Errorf("%s: %d, want %d", lines[0], got.Code, want)
+		}
+		if waits := got.Header().Get("Retry-After") != ""; waits != (got.Code == 503 && target != "/readyz") {
+			t.Errorf("%s: Retry-After %q", lines[0], got.Header().Get("Retry-After"))
+		}
+		return got.Header().Get("Content-Type") + "\n" + got.Body.String()
+	})
 }
 
 // Ids come out of the address as they went in, whatever characters they hold.
@@ -293,8 +198,8 @@ func TestIDsInAddressesKeepTheirCharacters(t *testing.T) {
 	cfg, found := config(), &lookups{explanation: explanation(), user: user()}
 	cfg.Desk = found
 	for _, target := range []string{"/explain/a.b_c:d-9", "/user/a%2Fb", "/user/%D1%8F%20%25", "/user/a+b"} {
-		if got := ask(t, cfg, "GET", target); got.Status != http.StatusOK {
-			t.Errorf("%s gives %d", target, got.Status)
+		if got := ask(t, cfg, "GET", target); got.Code != http.StatusOK {
+			t.Errorf("%s gives %d", target, got.Code)
 		}
 	}
 	if diff := gocmp.Diff([]string{"a.b_c:d-9", "a/b", "я %", "a+b"}, found.asked); diff != "" {
@@ -309,7 +214,7 @@ func TestTheCauseGoesToTheLogNotIntoTheResponse(t *testing.T) {
 	cfg := config()
 	cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
 	cfg.Desk = &lookups{fault: errAway}
-	if body := ask(t, cfg, "GET", "/user/u-secret").Body; strings.Contains(body, "10.0.0.7") {
+	if body := ask(t, cfg, "GET", "/user/u-secret").Body.String(); strings.Contains(body, "10.0.0.7") {
 		t.Errorf("the response tells the cause: %s", body)
 	}
 	line := log.String()
@@ -330,8 +235,8 @@ func TestReadinessIsBounded(t *testing.T) {
 		}
 		return ops.Readiness{}
 	}
-	if got := ask(t, cfg, "GET", "/readyz"); got.Status != http.StatusOK {
-		t.Errorf("readiness: %d %s", got.Status, got.Body)
+	if got := ask(t, cfg, "GET", "/readyz"); got.Code != http.StatusOK {
+		t.Errorf("readiness: %d %s", got.Code, got.Body)
 	}
 }
 
@@ -339,7 +244,7 @@ func TestIndexLeadsToEveryPage(t *testing.T) {
 	t.Parallel()
 	recorder := httptest.NewRecorder()
 	ops.Handler(config()).ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), "GET", "/", nil))
-	if recorder.Code != http.StatusOK || recorder.Header().Get("Content-Type") != html {
+	if recorder.Code != http.StatusOK || !strings.HasPrefix(recorder.Header().Get("Content-Type"), "text/html") {
 		t.Errorf("%d %s", recorder.Code, recorder.Header().Get("Content-Type"))
 	}
 	if got := recorder.Header().Get("Content-Security-Policy"); !strings.HasPrefix(got, "default-src 'none'") {
@@ -350,8 +255,8 @@ func TestIndexLeadsToEveryPage(t *testing.T) {
 		if !strings.Contains(page, `href="`+target+`"`) {
 			t.Errorf("it has no link to %s", target)
 		}
-		if got := ask(t, config(), "GET", "/"+target); got.Status != http.StatusOK {
-			t.Errorf("the link to %s gives %d", target, got.Status)
+		if got := ask(t, config(), "GET", "/"+target); got.Code != http.StatusOK {
+			t.Errorf("the link to %s gives %d", target, got.Code)
 		}
 	}
 	if strings.Contains(page, "http://") || strings.Contains(page, "https://") {
@@ -359,50 +264,5 @@ func TestIndexLeadsToEveryPage(t *testing.T) {
 	}
 }
 
-func TestMetricsPage(t *testing.T) {
-	t.Parallel()
-	registry, metrics := newRegistry(t, read)
-	use(metrics)
-	cfg := config()
-	cfg.Metrics = registry
-	got := ask(t, cfg, "GET", "/metrics")
-	if got.Status != http.StatusOK || !strings.HasPrefix(got.Type, "text/plain") {
-		t.Errorf("%d %s", got.Status, got.Type)
-	}
-	lines := strings.Split(got.Body, "\n")
-	for _, want := range []string{
-		`pacer_notifications{state="deferred"} 3`, `pacer_pulls_total 1`, `pacer_accepted_total{category="chat"} 1`,
-	} {
-		if !slices.Contains(lines, want) {
-			t.Errorf("%s is missing in\n%s", want, got.Body)
-		}
-	}
-}
-
 // tracing is held by tests that trace. Only one can trace a process at a time; others would get an error.
 var tracing sync.Mutex
-
-func TestProfiles(t *testing.T) {
-	t.Parallel()
-	tracing.Lock()
-	defer tracing.Unlock()
-	for target, want := range map[string]string{
-		"/debug/pprof/":                  "goroutine",
-		"/debug/pprof/goroutine?debug=1": "goroutine profile: total",
-		"/debug/pprof/heap?debug=1":      "heap profile",
-		"/debug/pprof/symbol":            "num_symbols: 1",
-	} {
-		if got := ask(t, config(), "GET", target); got.Status != http.StatusOK || !strings.Contains(got.Body, want) {
-			t.Errorf("%s gives %d without %q", target, got.Status, want)
-		}
-	}
-	for _, none := range []string{"nonsense", "cmdline"} {
-		if got := ask(t, config(), "GET", "/debug/pprof/"+none); got.Status != http.StatusNotFound {
-			t.Errorf("profile %s, which does not exist, gives %d", none, got.Status)
-		}
-	}
-	got := ask(t, config(), "GET", "/debug/pprof/trace?seconds=0.01")
-	if got.Status != http.StatusOK || got.Type != "application/octet-stream" {
-		t.Errorf("a trace gives %d %s", got.Status, got.Type)
-	}
-}
