@@ -2,7 +2,6 @@ package httpapi_test
 
 import (
 	"encoding/json"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -17,18 +16,9 @@ import (
 // newAPIWithTokens makes an API that is served under its own names.
 func newAPIWithTokens(t *testing.T, tokens ...string) http.Handler {
 	t.Helper()
-	s := &store{}
-	api, err := httpapi.New(httpapi.Config{
-		Intake: s, Store: s, Desk: s, Throttle: s, Processes: s.Processes, List: s.List, Users: s, Devices: s,
-		Endpoints: endpointStore{s}, Events: endpointStore{s},
-		Names: names, CheckCategory: func(string) error { return nil }, Version: "test",
-		Log:    slog.New(slog.DiscardHandler),
-		Tokens: secret.NewTokens(tokens...), Host: settings.NewHosts("127.0.0.1:8080", []string{"api.example"}).Has,
+	return newAPIWith(t, &store{}, func(cfg *httpapi.Config) {
+		cfg.Tokens, cfg.Host = secret.NewTokens(tokens...), settings.NewHosts("127.0.0.1:8080", []string{"api.example"}).Has
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return api
 }
 
 // An API without tokens serves nothing under a foreign host, and accepts nothing from another site's page, whatever the

@@ -131,17 +131,9 @@ func limitedAPI(t *testing.T, perCaller, perRoute []throttle.Rule, tokens ...str
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &store{}
-	api, err := httpapi.New(httpapi.Config{
-		Intake: s, Store: s, Desk: s, Throttle: s, Processes: s.Processes, List: s.List, Users: s, Devices: s,
-		Endpoints: endpointStore{s}, Events: endpointStore{s}, Names: names,
-		CheckCategory: func(string) error { return nil }, Version: "test", Log: slog.New(slog.DiscardHandler),
-		Tokens: secret.NewTokens(tokens...), CallerLimit: limit,
+	return newAPIWith(t, &store{}, func(cfg *httpapi.Config) {
+		cfg.Tokens, cfg.CallerLimit = secret.NewTokens(tokens...), limit
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return api
 }
 
 // ask gets a path, with an Authorization unless that is empty.

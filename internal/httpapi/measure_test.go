@@ -1,7 +1,6 @@
 package httpapi_test
 
 import (
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -19,16 +18,9 @@ import (
 func TestRequestsAreMeasured(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewPedanticRegistry()
-	s := &store{}
-	api, err := httpapi.New(httpapi.Config{
-		Intake: s, Store: s, Desk: s, Throttle: s, Processes: s.Processes, List: s.List, Users: s, Devices: s,
-		Endpoints: endpointStore{s}, Events: endpointStore{s},
-		Names: names, CheckCategory: func(string) error { return nil }, Version: "test",
-		Log: slog.New(slog.DiscardHandler), Tokens: secret.NewTokens("t"), Metrics: registry,
+	api := newAPIWith(t, &store{}, func(cfg *httpapi.Config) {
+		cfg.Tokens, cfg.Metrics = secret.NewTokens("t"), registry
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, request := range []struct{ method, path, token string }{
 		{method: http.MethodGet, path: "/v1/stats", token: "t"},
 		{method: http.MethodGet, path: "/v1/stats", token: "t"},
