@@ -25,18 +25,19 @@ func TestShellsComplete(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for line, want := range map[string]string{
-		`dispatcher pol\tche\t`:                "<policy> <check>",
-		`dispatcher pau\tcha\t`:                "<pause> <channel>",
-		`dispatcher serve --webhook-s\t`:       "<serve> <--webhook-secret>",
-		`dispatcher --webhook-s\t`:             "<--webhook-secret>",
-		`dispatcher serve --log-level de\t`:    "<serve> <--log-level> <debug>",
-		`dispatcher serve --roles wor\t`:       "<serve> <--roles> <worker>",
-		`dispatcher send-t\t--channel webp\t`:  "<send-test> <--channel> <webpush>",
-		`dispatcher completion z\t`:            "<completion> <zsh>",
-		`dispatcher policy check /etc/passw\t`: "<policy> <check> </etc/passwd>",
+	for line, want := range map[string]string{ // one for each shell, which also completes files; words are the program's
+		`dispatcher pol\tche\t/etc/passw\t`:                           "<policy> <check> </etc/passwd>",
+		`dispatcher --webhook-s\t`:                                    "<--webhook-secret>",
+		`dispatcher pau\tcha\t`:                                       "<pause> <channel>",
+		`dispatcher send-t\t--channel webp\t`:                         "<send-test> <--channel> <webpush>",
+		`dispatcher completion z\t`:                                   "<completion> <zsh>",
+		`dispatcher serve --log-level de\t--roles wor\t--webhook-s\t`: "<serve> <--log-level> <debug> <--roles> <worker> <--webhook-secret>",
 	} {
-		for _, shell := range shelltest.Shells {
+		shells := shelltest.Shells
+		if !strings.Contains(line, "/etc") {
+			shells = []string{"bash"}
+		}
+		for _, shell := range shells {
 			t.Run(shell+" "+line, func(t *testing.T) {
 				t.Parallel()
 				line := strings.ReplaceAll(line, `\t`, "\t")

@@ -9,7 +9,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -33,97 +32,55 @@ func ask(t *testing.T, args ...string) asked {
 	return asked{code: code, out: out.String(), err: errs.String()}
 }
 
+// What each says is in the transcripts of package messages.
 func TestRefusalsAreOneSentenceAndExitCode2(t *testing.T) {
 	t.Parallel()
-	faulty := filepath.Join(t.TempDir(), "policy.yaml")
-	if err := os.WriteFile(faulty, []byte("version: 1\ncategories:\n  default:\n    limits: [{max: 0, per: 1m}]\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for name, c := range map[string]struct {
-		args []string
-		says string
-	}{
-		"UnknownFlag":    {args: []string{"--colour", "red"}, says: "--colour"},
-		"UnknownCommand": {args: []string{"dance"}, says: "dance"},
-		"UnknownRole":    {args: []string{"serve", "--roles", "api,dancer"}, says: "dancer"},
-		"BadPolicy":      {args: []string{"--policy", faulty}, says: "policy.yaml:4"},
-		"NoPolicy":       {args: []string{"--policy", "/nowhere.yaml"}, says: "/nowhere.yaml"},
-		"Partitions":     {args: []string{"--partitions", "0"}, says: "--partitions"},
-		"OpenAPI":        {args: []string{"--listen", "0.0.0.0:0"}, says: "--api-tokens"},
-		"RedisURL":       {args: []string{"--redis-url", "http://x"}, says: "--redis-url"},
-		"Postgres": {
-			args: []string{"--database-url", "postgres://pacer:canary@127.0.0.1:1/x"}, says: "DATABASE_URL",
-		},
-		"MigratePassword": {
-			args: []string{"migrate", "up", "--database-url", "postgres://pacer:x@canary@127.0.0.1:1/x"},
-			says: "percent-encoded",
-		},
-		"WebhookAllow":  {args: []string{"--webhook-allow", "here"}, says: "--webhook-allow"},
-		"WebhookSecret": {args: []string{"--webhook-secret", "canary"}, says: "--webhook-secret"},
-		"FCMKey":        {args: []string{"--fcm-credentials", "canary"}, says: "fcm"},
-		"APNsKey": {
-			args: []string{
-				"--apns-key", "canary", "--apns-key-id", "ABCDEFGHIJ", "--apns-team-id", "ABCDEFGHIJ", "--apns-topic",
-				"x",
-			},
-			says: "apns",
-		},
-		"WebPushKey": {
-			args: []string{"--webpush-key", "canary", "--webpush-subject", "mailto:ops@example.com"}, says: "webpush",
-		},
-		"EmailServer": {
-			args: []string{"--email-server", "https://u:canary@x", "--email-from", "a@example.com"}, says: "email",
-		},
-		"TestOfNothing": {args: []string{"send-test", "--channel", "apns", "--to", "canary"}, says: "apns"},
-		"TestOfNoChannel": {
-			args: []string{"send-test", "--channel", "webhok", "--to", "canary"}, says: "(did you mean webhook?)",
-		},
-		"TestOfBadURL": {args: []string{"send-test", "--channel", "webhook", "--to", "ftp://canary"}, says: "--to"},
-		"OpsListen":    {args: []string{"healthcheck", "--ops-listen", "nowhere"}, says: "--ops-listen"},
+	faulty := written(t, "policy.yaml", "version: 1\ncategories:\n  default:\n    limits: [{max: 0, per: 1m}]\n")
+	for line, says := range map[string]string{
+		"--colour red":                                         "--colour",
+		"dance":                                                "dance",
+		"serve --roles api,dancer":                             "dancer",
+		"--policy " + faulty:                                   "policy.yaml:4",
+		"--policy /nowhere.yaml":                               "/nowhere.yaml",
+		"--partitions 0":                                       "--partitions",
+		"--listen 0.0.0.0:0":                                   "--api-tokens",
+		"--redis-url http://x":                                 "--redis-url",
+		"--webhook-allow here":                                 "--webhook-allow",
+		"--webhook-secret canary":                              "--webhook-secret",
+		"--fcm-credentials canary":                             "fcm",
+		"send-test --channel apns --to canary":                 "apns",
+		"send-test --channel webhok --to canary":               "webhook?",
+		"send-test --channel webhook --to ftp://canary":        "--to",
+		"healthcheck --ops-listen nowhere":                     "--ops-listen",
+		"--redis-url redis://:canary@127.0.0.1:1":              "127.0.0.1:1",
+		"--database-url postgres://pacer:canary@127.0.0.1:1/x": "DATABASE_URL",
+		"--apns-key canary --apns-key-id ABCDEFGHIJ --apns-team-id ABCDEFGHIJ --apns-topic x": "apns",
+		"migrate up --database-url postgres://pacer:x@canary@127.0.0.1:1/x":                   "percent-encoded",
+		"--webpush-key canary --webpush-subject mailto:ops@example.com":                       "webpush",
+		"--email-server https://u:canary@x --email-from a@example.com":                        "email",
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(line, func(t *testing.T) {
 			t.Parallel()
-			got := ask(t, c.args...)
-			if got.code != 2 || !strings.Contains(got.err, c.says) {
-				t.Errorf("code %d, said %q, want 2 and %q", got.code, got.err, c.says)
-			}
-			if strings.Count(strings.TrimSpace(got.err), "\n") > 0 || strings.Contains(got.err, "canary") {
-				t.Errorf("said %q: want one line, without a secret", got.err)
+			got := ask(t, strings.Fields(line)...)
+			if got.code != 2 || !strings.Contains(got.err, says) || strings.Contains(got.err, "canary") ||
+				strings.Count(strings.TrimSpace(got.err), "\n") > 0 {
+				t.Errorf("code %d, said %q; want 2 and one line with %q, without a secret", got.code, got.err, says)
 			}
 		})
 	}
 }
 
-func TestUnreachableRedisIsRefused(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	var out, errs bytes.Buffer
-	code := run(ctx, []string{"--redis-url", "redis://:canary@127.0.0.1:1"}, streams{&out, &errs})
-	if code != 2 || !strings.Contains(errs.String(), "127.0.0.1:1") ||
-		strings.Contains(errs.String(), "canary") {
-		t.Errorf("code %d, said %q", code, errs.String())
-	}
-}
-
 func TestPolicyCheck(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	good, bad := filepath.Join(dir, "good.yaml"), filepath.Join(dir, "bad.yaml")
-	for file, text := range map[string]string{
-		good: "version: 1\ncategories:\n  default: {limits: [{max: 1, per: 1d}]}\n",
-		bad:  "version: 1\ncategories:\n  default:\n    limits: [{max: 0, per: 1m}]\n    colour: red\n",
-	} {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	good := written(t, "good.yaml", "version: 1\ncategories:\n  default: {limits: [{max: 1, per: 1d}]}\n")
+	bad := written(t, "bad.yaml", "version: 1\ncategories:\n  default:\n    limits: [{max: 0, per: 1m}]\n    colour: red\n"+
+		"channels: {webhok: {timeout: 5s}}\n")
 	if got := ask(t, "policy", "check", good); got.code != 0 ||
 		!strings.Contains(got.out, "good.yaml") {
 		t.Errorf("a good policy: %+v", got)
 	}
 	if got := ask(t, "policy", "check", bad); got.code != 1 || !strings.Contains(got.err, "bad.yaml:4") ||
-		!strings.Contains(got.err, "bad.yaml:5") {
+		!strings.Contains(got.err, "bad.yaml:5") || !strings.Contains(got.err, "bad.yaml:6") {
 		t.Errorf("a bad policy: %+v", got)
 	}
 }
@@ -174,45 +131,28 @@ func TestVersion(t *testing.T) {
 }
 
 // The demo shows, with no setting at all, notifications that waited for their slots and went to a user's devices, and
-// stops when told.
+// stops when told. Another one that is told the same addresses runs beside it.
 func TestDemoShowsThrottledDelivery(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	seen := &watched{until: " phone", times: 2, found: cancel}
-	var errs bytes.Buffer
-	if code := run(ctx, []string{"demo", "--open=false", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"}, streams{out: seen, err: &errs}); code != 0 {
-		t.Fatalf("code %d: %s", code, errs.String())
-	}
-	first, _, _ := strings.Cut(seen.String(), "\n")
-	if !strings.Contains(first, "http://127.0.0.1:") {
-		t.Errorf("the first line does not name the dashboard: %s", first)
-	}
-	if strings.Count(seen.String(), seen.until) < seen.times {
-		t.Errorf("no throttled delivery to a device was shown:\n%s", seen.String())
-	}
-	file := regexp.MustCompile(`/\S+/[\w.-]+\.yaml`).FindString(seen.String())
-	if _, err := os.Stat(file); file == "" || !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the demo's policy is %s, and still there: %v", file, err)
-	}
-}
-
-// Demos that start at the same moment run beside each other, although all of them are told the same addresses.
-func TestDemosRunBesideEachOther(t *testing.T) {
-	t.Parallel()
 	listen, opsListen := unusedAddress(t), unusedAddress(t)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
 	var demos sync.WaitGroup
-	for range 2 {
+	for until, times := range map[string]int{" phone": 2, "http://127.0.0.1:": 1} {
 		demos.Go(func() {
-			ctx, stop := context.WithCancel(ctx)
+			ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 			defer stop()
-			seen := &watched{until: "http://127.0.0.1:", times: 1, found: stop}
+			seen := &watched{until: until, times: times, found: stop}
 			var errs bytes.Buffer
 			args := []string{"demo", "--open=false", "--listen", listen, "--ops-listen", opsListen}
-			if code := run(ctx, args, streams{out: seen, err: &errs}); code != 0 || seen.Len() == 0 {
-				t.Errorf("code %d: %s%s", code, seen.String(), errs.String())
+			if code := run(ctx, args, streams{out: seen, err: &errs}); code != 0 {
+				t.Errorf("code %d: %s", code, errs.String())
+			}
+			first, _, _ := strings.Cut(seen.String(), "\n")
+			if !strings.Contains(first, "http://127.0.0.1:") || strings.Count(seen.String(), until) < times {
+				t.Errorf("the first line is to name the dashboard, and %q to be shown:\n%s", until, seen.String())
+			}
+			file := regexp.MustCompile(`/\S+/[\w.-]+\.yaml`).FindString(seen.String())
+			if _, err := os.Stat(file); times > 1 && (file == "" || !errors.Is(err, os.ErrNotExist)) {
+				t.Errorf("the demo's policy is %s, and still there: %v", file, err)
 			}
 		})
 	}

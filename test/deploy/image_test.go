@@ -2,26 +2,33 @@ package deploy_test
 
 import (
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// The image holds the programs alone, and .dockerignore lets in what they are built from.
+// The image holds the programs alone, with their time zones, and .dockerignore lets in what they are built from.
 func TestDockerfileBuildsWhatItNames(t *testing.T) {
 	t.Parallel()
 	const module = "github.com/pacer-notify/pacer/"
 	file, ignored := readFile(t, "Dockerfile"), "\n"+readFile(t, ".dockerignore")
-	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "./cmd/dispatcher", "./cmd/enqueue")
-	list.Dir = "../.."
-	packages, err := list.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name := range strings.FieldsSeq(string(packages)) {
-		own, found := strings.CutPrefix(name, module)
-		folder, _, _ := strings.Cut(own, "/")
-		if found && !strings.Contains(ignored, "\n!"+folder+"\n") {
-			t.Errorf(".dockerignore leaves out %s", own)
+	for _, program := range []string{"./cmd/dispatcher", "./cmd/enqueue"} {
+		list := exec.CommandContext(t.Context(), "go", "list", "-deps", program)
+		list.Dir = "../.."
+		out, err := list.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		packages := strings.Fields(string(out))
+		if !slices.Contains(packages, "time/tzdata") {
+			t.Errorf("%s has no time zones of its own, and the image has none", program)
+		}
+		for _, name := range packages {
+			own, found := strings.CutPrefix(name, module)
+			folder, _, _ := strings.Cut(own, "/")
+			if found && !strings.Contains(ignored, "\n!"+folder+"\n") {
+				t.Errorf(".dockerignore leaves out %s", own)
+			}
 		}
 	}
 	_, final, _ := strings.Cut(file, "\nFROM scratch\n")

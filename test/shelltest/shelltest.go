@@ -103,13 +103,3 @@ func run(t *testing.T, environ []string, input string, command ...string) string
 	}
 	return out.String()
 }
-
-// CheckSyntax has a shell read a script without running it.
-func CheckSyntax(t *testing.T, shell, script string) {
-	t.Helper()
-	command := exec.CommandContext(t.Context(), shell, "-n")
-	command.Stdin = strings.NewReader(script)
-	if out, err := command.CombinedOutput(); err != nil {
-		t.Errorf("%s does not read its completion script: %v; make install-servers installs it\n%s", shell, err, out)
-	}
-}
