@@ -3,7 +3,6 @@ package intake_test
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -69,106 +68,47 @@ func TestAcceptLeavesTheRequestsAsTheyAre(t *testing.T) {
 	}
 }
 
+// What is said of each field stands in the transcripts of package messages.
 func TestFieldsThatCannotBeRightAreRefused(t *testing.T) {
 	t.Parallel()
-	const unprintable = "idempotency_key: may hold only printable ASCII characters"
-	for _, tt := range []struct {
-		name string
+	key := func(key string) func(*intake.Request) { return func(r *intake.Request) { r.IdempotencyKey = key } }
+	for name, c := range map[string]struct {
 		set  func(*intake.Request)
-		want []string
+		want string // the faulty fields
 	}{
-		{
-			name: "id", set: func(r *intake.Request) { r.ID = "a b" },
-			want: []string{`id: may hold only A-Z a-z 0-9 . _ : - and is "a b"`},
-		},
-		{
-			name: "user", set: func(r *intake.Request) { r.UserID = "" },
-			want: []string{"user_id: is required"},
-		},
-		{
-			name: "category", set: func(r *intake.Request) { r.Category = "gossip" },
-			want: []string{"category: is not named in the policy"},
-		},
-		{
-			name: "channel", set: func(r *intake.Request) { r.Channel = "fcm" },
-			want: []string{"channel: is not a configured channel"},
-		},
-		{
-			name: "target, by sender", set: func(r *intake.Request) { r.To = "nowhere" },
-			want: []string{"to: is no address"},
-		},
-		{
-			name: "target, by domain", set: func(r *intake.Request) { r.To = "a\nb" },
-			want: []string{"to: must not hold control characters, holds U+000A at byte 2"},
-		},
-		{
-			name: "title", set: func(r *intake.Request) { r.Title = "\xff" },
-			want: []string{"title: must be valid UTF-8"},
-		},
-		{
-			name: "body", set: func(r *intake.Request) { r.Body = "\xff" },
-			want: []string{"body: must be valid UTF-8"},
-		},
-		{
-			name: "data", set: func(r *intake.Request) { r.Data = json.RawMessage(`[]`) },
-			want: []string{`data: must be a JSON object, such as {"order":17}, is an array`},
-		},
-		{
-			name: "priority", set: func(r *intake.Request) { r.Priority = 9 },
-			want: []string{"priority: must be critical, high, normal or low, is number 9"},
-		},
-		{
-			name: "send_at", set: func(r *intake.Request) { r.SendAt = now.Add(91 * 24 * time.Hour) },
-			want: []string{"send_at: may lie at most 90 days ahead, is 2026-06-13T15:09:26Z"},
-		},
-		{
-			name: "expires_at", set: func(r *intake.Request) { r.ExpiresAt = now },
-			want: []string{"expires_at: 2026-03-14T15:09:26Z has passed: it would expire before it can be sent"},
-		},
-		{
-			name: "collapse_key", set: func(r *intake.Request) { r.CollapseKey = strings.Repeat("k", 65) },
-			want: []string{"collapse_key: may have at most 64 bytes, has 65"},
-		},
-		{
-			name: "key of 256", set: func(r *intake.Request) { r.IdempotencyKey = strings.Repeat("k", 256) },
-			want: []string{"idempotency_key: may have at most 255 characters, has 256"},
-		},
-		{
-			name: "key with a control character", set: func(r *intake.Request) { r.IdempotencyKey = "a\x1fb" },
-			want: []string{unprintable},
-		},
-		{
-			name: "key with a DEL", set: func(r *intake.Request) { r.IdempotencyKey = "a\x7fb" },
-			want: []string{unprintable},
-		},
-		{
-			name: "key that is not ASCII", set: func(r *intake.Request) { r.IdempotencyKey = "é" },
-			want: []string{unprintable},
-		},
-		{
-			name: "several at once", set: func(r *intake.Request) {
-				r.UserID, r.Category, r.To, r.IdempotencyKey = "", "gossip", "nowhere", "\n"
-			},
-			want: []string{
-				"user_id: is required", "category: is not named in the policy", "to: is no address", unprintable,
-			},
-		},
+		"id":                           {func(r *intake.Request) { r.ID = "a b" }, "id"},
+		"user":                         {func(r *intake.Request) { r.UserID = "" }, "user_id"},
+		"category":                     {func(r *intake.Request) { r.Category = "gossip" }, "category"},
+		"channel":                      {func(r *intake.Request) { r.Channel = "fcm" }, "channel"},
+		"target, by sender":            {func(r *intake.Request) { r.To = "nowhere" }, "to"},
+		"target, by domain":            {func(r *intake.Request) { r.To = "a\nb" }, "to"},
+		"title":                        {func(r *intake.Request) { r.Title = "\xff" }, "title"},
+		"body":                         {func(r *intake.Request) { r.Body = "\xff" }, "body"},
+		"data":                         {func(r *intake.Request) { r.Data = json.RawMessage(`[]`) }, "data"},
+		"priority":                     {func(r *intake.Request) { r.Priority = 9 }, "priority"},
+		"send_at":                      {func(r *intake.Request) { r.SendAt = now.Add(91 * 24 * time.Hour) }, "send_at"},
+		"expires_at":                   {func(r *intake.Request) { r.ExpiresAt = now }, "expires_at"},
+		"collapse_key":                 {func(r *intake.Request) { r.CollapseKey = strings.Repeat("k", 65) }, "collapse_key"},
+		"key of 256":                   {key(strings.Repeat("k", 256)), "idempotency_key"},
+		"key with a control character": {key("a\x1fb"), "idempotency_key"},
+		"key with a DEL":               {key("a\x7fb"), "idempotency_key"},
+		"key that is not ASCII":        {key("é"), "idempotency_key"},
+		"several at once": {func(r *intake.Request) {
+			r.UserID, r.Category, r.To, r.IdempotencyKey = "", "gossip", "nowhere", "\n"
+		}, "user_id category to idempotency_key"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench()
 			bad := request("", "bad")
-			tt.set(&bad)
+			c.set(&bad)
 			results := b.accept(t, request("n-1", "good"), bad, request("n-2", "good too"))
 			var faults []string
 			for _, fault := range notification.FieldErrors(results[1].Err) {
-				faults = append(faults, fault.Error())
+				faults = append(faults, fault.Field)
 			}
-			if diff := cmp.Diff(tt.want, faults); diff != "" {
-				t.Errorf("faults differ (-want +got):\n%s", diff)
-			}
-			if results[1].Notification != nil || results[1].Known {
-				t.Errorf("the refused one gives %+v", results[1])
+			if got := strings.Join(faults, " "); got != c.want || results[1].Notification != nil || results[1].Known {
+				t.Errorf("%+v: faults of %q, want %q", results[1], got, c.want)
 			}
 			if diff := cmp.Diff([][]string{{"n-1", "n-2"}}, b.store.accepts); diff != "" {
 				t.Errorf("stored ids differ (-want +got):\n%s", diff)
@@ -183,17 +123,11 @@ func TestFieldsThatCannotBeRightAreRefused(t *testing.T) {
 
 func TestKeysWithinTheirLimitsAreAccepted(t *testing.T) {
 	t.Parallel()
-	for name, key := range map[string]string{
-		"one character": "k", "a blank": " ", "the last of ASCII": "~", "255 characters": strings.Repeat("k", 255),
-		"JSON": `{"a":"b"}`,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := newBench()
-			if r := b.accept(t, keyed(key, "hi"))[0]; r.Err != nil || b.store.keys[key] == nil {
-				t.Errorf("key %q: %v, reserved: %t", key, r.Err, b.store.keys[key] != nil)
-			}
-		})
+	for _, key := range []string{"k", " ", "~", strings.Repeat("k", 255), `{"a":"b"}`} {
+		b := newBench()
+		if r := b.accept(t, keyed(key, "hi"))[0]; r.Err != nil || b.store.keys[key] == nil {
+			t.Errorf("key %q: %v, reserved: %t", key, r.Err, b.store.keys[key] != nil)
+		}
 	}
 }
 
@@ -310,18 +244,6 @@ func TestWhileTheStoreIsAwayABatchFailsAndCanBeRepeated(t *testing.T) {
 	}
 }
 
-// The notification of a known key has to be read.
-func TestAKnownKeyThatCannotBeReadFails(t *testing.T) {
-	t.Parallel()
-	b := newBench()
-	b.accept(t, keyed("k-1", "hi"))
-	b.store.fail = "view"
-	results, err := b.Accept(t.Context(), []intake.Request{keyed("k-1", "hi")})
-	if !errors.Is(err, errAway) || results != nil {
-		t.Errorf("Accept gives %v and %v, want the store's error only", results, err)
-	}
-}
-
 func TestMadeHereKnowsTheIDsThatIntakeMakes(t *testing.T) {
 	t.Parallel()
 	for id, want := range map[string]bool{
@@ -337,12 +259,9 @@ func TestMadeHereKnowsTheIDsThatIntakeMakes(t *testing.T) {
 		"":                                              false,
 		"------------------------------------":          false,
 	} {
-		t.Run(id, func(t *testing.T) {
-			t.Parallel()
-			if got := intake.MadeHere(id); got != want {
-				t.Errorf("%q was made here: %t, want %t", id, got, want)
-			}
-		})
+		if got := intake.MadeHere(id); got != want {
+			t.Errorf("%q was made here: %t, want %t", id, got, want)
+		}
 	}
 }
 
@@ -412,22 +331,6 @@ func TestLargeBatchKeepsItsOrder(t *testing.T) {
 	}
 	if n := len(b.store.accepts); n != 1 {
 		t.Errorf("the store was asked %d times, want once for all", n)
-	}
-}
-
-func TestWithoutAClockTheTimeIsTheSystems(t *testing.T) {
-	t.Parallel()
-	in := intake.New(intake.Config{Store: newStore(), Rules: rules{}})
-	soon := request("n-1", "expires soon")
-	soon.ExpiresAt = time.Now().Add(time.Hour)
-	gone := request("n-2", "has expired")
-	gone.ExpiresAt = time.Now().Add(-time.Hour)
-	results, err := in.Accept(t.Context(), []intake.Request{soon, gone})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := fmt.Sprint(results[0].Err == nil, results[1].Err == nil); got != "true false" {
-		t.Errorf("without a clock it accepts: %s, want true false", got)
 	}
 }
 

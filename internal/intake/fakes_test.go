@@ -101,20 +101,12 @@ func (s *store) Reserve(_ context.Context, keys []intake.Key) ([]intake.Reservat
 }
 
 func (s *store) reserve(k intake.Key) intake.Reservation {
-	held, found := s.keys[k.Key]
-	if !found {
+	r := s.reserved(k.Key, k.Fingerprint)
+	if _, found := s.keys[k.Key]; !found {
 		s.keys[k.Key] = &reservation{Fingerprint: k.Fingerprint, ID: k.ID, Pending: true, Life: k.Life}
-		return intake.Reservation{Claim: intake.ClaimNew, ID: k.ID}
+		r.ID = k.ID
 	}
-	switch {
-	case held.Fingerprint != k.Fingerprint:
-		return intake.Reservation{Claim: intake.ClaimOther, ID: held.ID}
-	case held.Pending && held.Over:
-		return intake.Reservation{Claim: intake.ClaimNew, ID: held.ID}
-	case held.Pending:
-		return intake.Reservation{Claim: intake.ClaimBusy, ID: held.ID}
-	}
-	return intake.Reservation{Claim: intake.ClaimDone, ID: held.ID, At: held.At}
+	return r
 }
 
 func (s *store) Reserved(_ context.Context, key, fingerprint string) (intake.Reservation, error) {
@@ -123,18 +115,23 @@ func (s *store) Reserved(_ context.Context, key, fingerprint string) (intake.Res
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.reserved(key, fingerprint), nil
+}
+
+// reserved says what the store knows of a key.
+func (s *store) reserved(key, fingerprint string) intake.Reservation {
 	held, found := s.keys[key]
 	switch {
 	case !found:
-		return intake.Reservation{Claim: intake.ClaimNew}, nil
+		return intake.Reservation{Claim: intake.ClaimNew}
 	case held.Fingerprint != fingerprint:
-		return intake.Reservation{Claim: intake.ClaimOther, ID: held.ID}, nil
+		return intake.Reservation{Claim: intake.ClaimOther, ID: held.ID}
 	case held.Pending && held.Over:
-		return intake.Reservation{Claim: intake.ClaimNew, ID: held.ID}, nil
+		return intake.Reservation{Claim: intake.ClaimNew, ID: held.ID}
 	case held.Pending:
-		return intake.Reservation{Claim: intake.ClaimBusy, ID: held.ID}, nil
+		return intake.Reservation{Claim: intake.ClaimBusy, ID: held.ID}
 	}
-	return intake.Reservation{Claim: intake.ClaimDone, ID: held.ID, At: held.At}, nil
+	return intake.Reservation{Claim: intake.ClaimDone, ID: held.ID, At: held.At}
 }
 
 func (s *store) Commit(_ context.Context, keys []intake.AcceptedKey) error {

@@ -46,9 +46,10 @@ func TestAKeyThatIsBeingUsedIsRefused(t *testing.T) {
 	b := newBench()
 	b.accept(t, keyed("k", "hi"))
 	b.store.keys["k"].Pending = true
-	busy := b.accept(t, keyed("k", "hi"))[0]
-	if !errors.Is(busy.Err, intake.ErrInProgress) || busy.Notification != nil || busy.Known {
-		t.Errorf("it gives %+v, want it refused as in progress", busy)
+	for i, busy := range b.accept(t, keyed("k", "hi"), keyed("k", "hi")) { // and so is a repeat in its batch
+		if !errors.Is(busy.Err, intake.ErrInProgress) || busy.Notification != nil || busy.Known {
+			t.Errorf("request %d gives %+v, want it refused as in progress", i, busy)
+		}
 	}
 	if other := b.accept(t, keyed("k", "ho"))[0]; !errors.Is(other.Err, intake.ErrKeyReused) {
 		t.Errorf("with another body it gives %+v, want it refused as reused", other)
@@ -59,43 +60,27 @@ func TestAKeyThatIsBeingUsedIsRefused(t *testing.T) {
 // notification, whether the first was stored or not.
 func TestARepeatTakesOverAnAbandonedKey(t *testing.T) {
 	t.Parallel()
-	t.Run("before it was stored", func(t *testing.T) {
-		t.Parallel()
-		b := newBench()
-		b.store.fail = "accept"
-		if _, err := b.Accept(t.Context(), []intake.Request{keyed("k", "hi")}); !errors.Is(err, errAway) {
-			t.Fatal(err)
-		}
-		b.store.fail = ""
-		held := b.store.keys["k"]
-		held.Over = true
-		r := b.accept(t, keyed("k", "hi"))[0]
-		if r.Err != nil || r.Known || r.Notification.ID != held.ID || held.Pending {
-			t.Errorf("the repeat gives %+v, the key is %+v", r, held)
-		}
-		if diff := cmp.Diff([]string{held.ID}, b.store.fresh); diff != "" {
-			t.Errorf("what was accepted anew differs (-want +got):\n%s", diff)
-		}
-	})
-	t.Run("after it was stored", func(t *testing.T) {
-		t.Parallel()
-		b := newBench()
-		b.store.fail = "commit"
-		if _, err := b.Accept(t.Context(), []intake.Request{keyed("k", "hi")}); !errors.Is(err, errAway) {
-			t.Fatal(err)
-		}
-		b.store.fail = ""
-		held := b.store.keys["k"]
-		held.Over = true
-		r := b.accept(t, keyed("k", "hi"))[0]
-		if r.Err != nil || !r.Known || held.Pending || !cmp.Equal(r.Notification, b.store.known[held.ID]) {
-			t.Errorf("the repeat gives %+v, the key is %+v, stored is %+v", r, held, b.store.known)
-		}
-		if len(b.store.known) != 1 || len(b.store.fresh) != 1 || len(b.accepted) != 1 {
-			t.Errorf("%d stored, %d of them new, %d reported; want one each",
-				len(b.store.known), len(b.store.fresh), len(b.accepted))
-		}
-	})
+	for failed, stored := range map[string]bool{"accept": false, "commit": true} {
+		t.Run(failed, func(t *testing.T) {
+			t.Parallel()
+			b := newBench()
+			b.store.fail = failed
+			if _, err := b.Accept(t.Context(), []intake.Request{keyed("k", "hi")}); !errors.Is(err, errAway) {
+				t.Fatal(err)
+			}
+			b.store.fail = ""
+			held := b.store.keys["k"]
+			held.Over = true
+			r := b.accept(t, keyed("k", "hi"))[0]
+			if r.Err != nil || r.Known != stored || held.Pending || r.Notification.ID != held.ID {
+				t.Errorf("the repeat gives %+v, the key is %+v, stored is %+v", r, held, b.store.known)
+			}
+			if len(b.store.known) != 1 || len(b.store.fresh) != 1 || len(b.accepted) != 1 {
+				t.Errorf("%d stored, %d of them new, %d reported; want one each",
+					len(b.store.known), len(b.store.fresh), len(b.accepted))
+			}
+		})
+	}
 }
 
 // A key may outlive the notification that has it. Then the result is made from the request itself, and from what the
@@ -229,64 +214,40 @@ func TestNothingIsStoredWhoseKeyWasNotAskedFor(t *testing.T) {
 	})
 }
 
-// When the first request with a key is refused, so are the repeats in its batch.
-func TestARefusedKeyIsRefusedTwiceInABatch(t *testing.T) {
-	t.Parallel()
-	b := newBench()
-	b.accept(t, keyed("k", "hi"))
-	b.store.keys["k"].Pending = true
-	for i, r := range b.accept(t, keyed("k", "hi"), keyed("k", "hi")) {
-		if !errors.Is(r.Err, intake.ErrInProgress) || r.Known {
-			t.Errorf("result %d is %+v, want it refused as in progress", i, r)
-		}
-	}
-}
-
 // A key is kept for a day longer than its notification may live: until its last retry, or until it expires.
 func TestAKeyOutlivesItsNotificationByADay(t *testing.T) {
 	t.Parallel()
 	const day, retries = 24 * time.Hour, 200 * time.Hour
-	for _, tt := range []struct {
-		name      string
-		category  string
-		channel   notification.Channel
-		sendIn    time.Duration
-		expiresIn time.Duration
-		want      time.Duration
+	for name, c := range map[string]struct {
+		category          string
+		channel           notification.Channel
+		sendIn, expiresIn time.Duration
+		want              time.Duration
 	}{
-		{name: "at once", category: "default", channel: "log", want: time.Hour + day},
-		{name: "may be deferred for long", category: "chat", channel: "log", want: 48*time.Hour + day},
-		{name: "may be retried for long", category: "default", channel: "webhook", want: time.Hour + retries + day},
-		{name: "over the default channel", category: "chat", want: 48*time.Hour + retries + day},
-		{name: "to be sent later", category: "default", channel: "log", sendIn: 10 * day, want: 10*day + time.Hour + day},
-		{
-			name: "was to be sent earlier", category: "default", channel: "log", sendIn: -2 * time.Hour,
-			want: time.Hour + day,
-		},
-		{name: "expires before its last retry", category: "default", expiresIn: 2 * time.Hour, want: 2*time.Hour + day},
-		{
-			name: "to be sent later, and expires", category: "default", sendIn: 10 * day, expiresIn: 11 * day,
-			want: 11*day + day,
-		},
-		{
-			name: "expires after its last retry", category: "default", channel: "log", expiresIn: 2 * day,
-			want: time.Hour + day,
-		},
+		"at once":                 {category: "default", channel: "log", want: time.Hour + day},
+		"may be deferred long":    {category: "chat", channel: "log", want: 48*time.Hour + day},
+		"may be retried long":     {category: "default", channel: "webhook", want: time.Hour + retries + day},
+		"over the default":        {category: "chat", want: 48*time.Hour + retries + day},
+		"to be sent later":        {category: "default", channel: "log", sendIn: 10 * day, want: 10*day + time.Hour + day},
+		"was to be sent earlier":  {category: "default", channel: "log", sendIn: -2 * time.Hour, want: time.Hour + day},
+		"expires early":           {category: "default", expiresIn: 2 * time.Hour, want: 2*time.Hour + day},
+		"sent later, and expires": {category: "default", sendIn: 10 * day, expiresIn: 11 * day, want: 11*day + day},
+		"expires late":            {category: "default", channel: "log", expiresIn: 2 * day, want: time.Hour + day},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench()
 			r := keyed("k", "hi")
-			r.Category, r.Channel = tt.category, tt.channel
-			if tt.sendIn != 0 {
-				r.SendAt = now.Add(tt.sendIn)
+			r.Category, r.Channel = c.category, c.channel
+			if c.sendIn != 0 {
+				r.SendAt = now.Add(c.sendIn)
 			}
-			if tt.expiresIn != 0 {
-				r.ExpiresAt = now.Add(tt.expiresIn)
+			if c.expiresIn != 0 {
+				r.ExpiresAt = now.Add(c.expiresIn)
 			}
 			b.accept(t, r)
-			if got := b.store.keys["k"].Life; got != tt.want {
-				t.Errorf("the key is kept for %s, want %s", got, tt.want)
+			if got := b.store.keys["k"].Life; got != c.want {
+				t.Errorf("the key is kept for %s, want %s", got, c.want)
 			}
 		})
 	}
