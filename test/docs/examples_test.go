@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/pacer-notify/pacer/test/apitest"
 	"github.com/pacer-notify/pacer/test/postgrestest"
 	"github.com/pacer-notify/pacer/test/redistest"
 	"github.com/pacer-notify/pacer/test/transcript"
@@ -147,8 +148,7 @@ func request(ctx context.Context, t *testing.T, method, url, contentType string,
 		t.Fatal(err)
 	}
 	r.Header.Set("Content-Type", contentType)
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	response, err := client.Do(r)
+	response, err := apitest.Once.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -301,8 +301,7 @@ func ready(ctx context.Context, url string) bool {
 	if err != nil {
 		return false
 	}
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	response, err := client.Do(r)
+	response, err := apitest.Once.Do(r)
 	if err != nil {
 		return false
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pacer-notify/pacer/internal/policy"
 	"github.com/pacer-notify/pacer/test/postgrestest"
 )
 
@@ -118,6 +119,20 @@ func TestSQLOfThePagesRuns(t *testing.T) {
 	for _, statement := range statements {
 		if _, err := connection.Exec(t.Context(), statement); err != nil {
 			t.Errorf("%s: %v", statement, err)
+		}
+	}
+}
+
+// TestPolicyExamplesAreValid reads each policy that the reference shows.
+func TestPolicyExamplesAreValid(t *testing.T) {
+	t.Parallel()
+	examples := fences(readFile(t, "docs/policy.md"), "yaml")
+	if len(examples) < 5 {
+		t.Errorf("docs/policy.md shows %d policies only", len(examples))
+	}
+	for _, example := range examples {
+		if _, err := policy.Parse("docs/policy.md", []byte(example)); err != nil {
+			t.Errorf("%v\n%s", err, example)
 		}
 	}
 }

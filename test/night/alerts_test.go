@@ -2,6 +2,7 @@ package night_test
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"os/exec"
 	"path/filepath"
@@ -27,11 +28,12 @@ func (d *deployment) scrape() series {
 			continue
 		}
 		for line := range strings.Lines(text) {
-			metric, value, found := cutLast(strings.TrimSpace(line), " ")
-			if !found || !strings.HasPrefix(metric, "pacer_") {
+			end := strings.LastIndexByte(line, ' ')
+			if !strings.HasPrefix(line, "pacer_") || end < 0 {
 				continue
 			}
-			number, err := strconv.ParseFloat(value, 64)
+			metric := line[:end]
+			number, err := strconv.ParseFloat(strings.TrimSpace(line[end:]), 64)
 			if err != nil {
 				d.Fatalf("the metric %s", line)
 			}
@@ -55,13 +57,6 @@ func (d *deployment) calmNow() {
 	})
 }
 
-func cutLast(text, separator string) (before, after string, found bool) {
-	if i := strings.LastIndex(text, separator); i >= 0 {
-		return text[:i], text[i+len(separator):], true
-	}
-	return text, "", false
-}
-
 // lasts is for how many minutes the trouble goes on: longer than any alert waits.
 const lasts = 95
 
@@ -77,7 +72,9 @@ func (d *deployment) firing(expected []string, before, now series) []string {
 		d.Fatal(err)
 	}
 	fmt.Fprintf(&text, "rule_files: [%q]\nevaluation_interval: 1m\ntests:\n  - interval: 1m\n    input_series:\n", rules)
-	for name := range union(before, now) {
+	all := maps.Clone(before)
+	maps.Copy(all, now)
+	for name := range all {
 		fmt.Fprintf(&text, "      - {series: '%s', values: '%s'}\n", name, course(name, before, now))
 	}
 	fmt.Fprintf(&text, "    promql_expr_test:\n      - expr: %s\n        eval_time: %dm\n        exp_samples: []\n",
@@ -99,17 +96,6 @@ func (d *deployment) firing(expected []string, before, now series) []string {
 	}
 	slices.Sort(names)
 	return names
-}
-
-func union(a, b series) map[string]bool {
-	all := map[string]bool{}
-	for name := range a {
-		all[name] = true
-	}
-	for name := range b {
-		all[name] = true
-	}
-	return all
 }
 
 // course is a metric's course in the notation of promtool: its value before, now, and in each minute after.

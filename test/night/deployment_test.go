@@ -230,6 +230,20 @@ func (d *deployment) postFor(user, id, more string) {
 	d.call(http.MethodPost, "/v1/notifications", fmt.Sprintf(`{"id":%q,"user_id":%q,"body":"hello"%s}`, id, user, more))
 }
 
+// delivered has ada get a notification, and waits until she has it.
+func (d *deployment) delivered(id, more string) {
+	d.Helper()
+	d.post(id, more)
+	d.is(id, "delivered")
+}
+
+// behind has n1 wait behind a notification that was delivered.
+func (d *deployment) behind(more string) {
+	d.Helper()
+	d.delivered("n0", more)
+	d.post("n1", more)
+}
+
 // postBrief has ada get a notification that soon expires. On a slow machine it may have expired when it arrives, and be
 // refused: then it lives twice as long.
 func (d *deployment) postBrief(id, category string) {

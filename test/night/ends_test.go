@@ -17,9 +17,7 @@ func ends() []*night {
 		{
 			title: "Its slot would come too late",
 			trouble: func(d *deployment) {
-				d.post("n0", `,"category":"alarm"`)
-				d.is("n0", "delivered")
-				d.post("n1", `,"category":"alarm"`)
+				d.behind(`,"category":"alarm"`)
 				d.is("n1", "expired")
 			},
 			alerts: []string{"PacerExpiring"},
@@ -28,8 +26,7 @@ func ends() []*night {
 		{
 			title: "Its expires_at came first",
 			trouble: func(d *deployment) {
-				d.post("n0", `,"category":"chat"`)
-				d.is("n0", "delivered")
+				d.delivered("n0", `,"category":"chat"`)
 				d.post("first", `,"category":"chat"`)
 				d.is("first", "deferred") // and with it whatever joins it, at once
 				d.postBrief("n1", "chat")

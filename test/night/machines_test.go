@@ -43,63 +43,45 @@ func (d *deployment) rewritePolicy(text string) {
 // machines are the cases in which a process, a store, a clock or a file is at fault.
 func machines() []*night {
 	return []*night{
-		policyRefused(), policiesDiffer(), workerDead(), workerStands(),
-		redisFrozen(), redisAway(), redisFull(),
-		redisEvicts(), postgresSlow(), postgresAway(), postgresLocked(), redisClock(),
-	}
-}
-
-func policyRefused() *night {
-	return &night{
-		title: "A process refused its policy",
-		trouble: func(d *deployment) {
-			d.post("n0", `,"category":"chat"`)
-			d.is("n0", "delivered")
-			d.post("n1", `,"category":"chat"`)
-			d.rewritePolicy("version: 1\ncategories:\n  default: {}\n  chat: {limits: [{max: 0, per: 1s}]}\n")
+		{
+			title: "A process refused its policy",
+			trouble: func(d *deployment) {
+				d.behind(`,"category":"chat"`)
+				d.rewritePolicy("version: 1\ncategories:\n  default: {}\n  chat: {limits: [{max: 0, per: 1s}]}\n")
+			},
+			alerts: []string{"PacerPolicyRefused"},
+			do:     "Go to [PacerPolicyRefused](#pacerpolicyrefused).",
 		},
-		alerts: []string{"PacerPolicyRefused"},
-		do:     "Go to [PacerPolicyRefused](#pacerpolicyrefused).",
-	}
-}
-
-func policiesDiffer() *night {
-	return &night{
-		title: "Processes have different policies",
-		trouble: func(d *deployment) {
-			d.post("n0", `,"category":"chat"`)
-			d.is("n0", "delivered")
-			d.post("n1", `,"category":"chat"`)
-			d.policy = d.file("other.yaml", "version: 1\ncategories:\n  default: {}\n  chat: {limits: [{max: 1, per: 2h}]}\n")
-			d.start("ops")
+		{
+			title: "Processes have different policies",
+			trouble: func(d *deployment) {
+				d.behind(`,"category":"chat"`)
+				d.policy = d.file("other.yaml", "version: 1\ncategories:\n  default: {}\n  chat: {limits: [{max: 1, per: 2h}]}\n")
+				d.start("ops")
+			},
+			alerts: []string{"PacerPoliciesDiffer"},
+			do:     "Go to [PacerPoliciesDiffer](#pacerpoliciesdiffer).",
 		},
-		alerts: []string{"PacerPoliciesDiffer"},
-		do:     "Go to [PacerPoliciesDiffer](#pacerpoliciesdiffer).",
-	}
-}
-
-func workerDead() *night {
-	return &night{
-		title:     "No worker is alive",
-		processes: []string{"api,ops", "worker,ops"},
-		trouble: func(d *deployment) {
-			d.processes[1].kill()
-			d.post("n1", "")
+		{
+			title:     "No worker is alive",
+			processes: []string{"api,ops", "worker,ops"},
+			trouble: func(d *deployment) {
+				d.processes[1].kill()
+				d.post("n1", "")
+			},
+			alerts: []string{"PacerNoWorker", "PacerProcessGone", "PacerStalls"},
+			do:     "Go to [PacerNoWorker](#pacernoworker).",
 		},
-		alerts: []string{"PacerNoWorker", "PacerProcessGone", "PacerStalls"},
-		do:     "Go to [PacerNoWorker](#pacernoworker).",
-	}
-}
-
-func workerStands() *night {
-	return &night{
-		title:     "A worker hangs",
-		processes: []string{"api,worker,ops", "worker,ops"},
-		trouble: func(d *deployment) {
-			d.signal(d.processes[1], syscall.SIGSTOP)
-			d.post("n1", "")
+		{
+			title:     "A worker hangs",
+			processes: []string{"api,worker,ops", "worker,ops"},
+			trouble: func(d *deployment) {
+				d.signal(d.processes[1], syscall.SIGSTOP)
+				d.post("n1", "")
+			},
+			alerts: []string{"PacerProcessGone"},
+			do:     "Go to [PacerProcessGone](#pacerprocessgone).",
 		},
-		alerts: []string{"PacerProcessGone"},
-		do:     "Go to [PacerProcessGone](#pacerprocessgone).",
+		redisFrozen(), redisAway(), redisFull(), redisEvicts(), postgresSlow(), postgresAway(), postgresLocked(), redisClock(),
 	}
 }

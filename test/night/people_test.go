@@ -63,29 +63,21 @@ func ordered() []*night {
 				d.await("the own limit is in force", func() bool {
 					return strings.Contains(d.dispatcher("user", "ada", "--json"), `"in_force": "user"`)
 				})
-				d.post("n0", "")
-				d.is("n0", "delivered")
-				d.post("n1", "")
+				d.behind("")
 			},
 			do: "Nothing: the user wants it so.",
 		},
 		{
-			title:  "The minimum gap is not over",
-			policy: "version: 1\ncategories:\n  default: {min_gap: 1h}\n",
-			trouble: func(d *deployment) {
-				d.post("n0", "")
-				d.is("n0", "delivered")
-				d.post("n1", "")
-			},
-			do: "Nothing, or shorten `min_gap` in the policy.",
+			title:   "The minimum gap is not over",
+			policy:  "version: 1\ncategories:\n  default: {min_gap: 1h}\n",
+			trouble: func(d *deployment) { d.behind("") },
+			do:      "Nothing, or shorten `min_gap` in the policy.",
 		},
 		{
-			title:  "Quiet hours hold it",
-			policy: nightNow(),
-			trouble: func(d *deployment) {
-				d.post("n1", "")
-			},
-			do: "Nothing. To send at night, give the category `quiet_hours: {then: off}`, or the notification the priority in `exempt_priority`.",
+			title:   "Quiet hours hold it",
+			policy:  nightNow(),
+			trouble: func(d *deployment) { d.post("n1", "") },
+			do:      "Nothing. To send at night, give the category `quiet_hours: {then: off}`, or the notification the priority in `exempt_priority`.",
 		},
 		{
 			title: "It is scheduled for later",
@@ -99,8 +91,7 @@ func ordered() []*night {
 			policy: "version: 1\ncategories:\n  default: {}\n  chat: {}\nuser_cap: {limits: [{max: 2, per: 1h}]}\n",
 			trouble: func(d *deployment) {
 				for _, id := range []string{"c1", "c2"} {
-					d.post(id, `,"category":"chat"`)
-					d.is(id, "delivered")
+					d.delivered(id, `,"category":"chat"`)
 				}
 				d.post("n1", "")
 			},
@@ -112,8 +103,7 @@ func ordered() []*night {
 			trouble: func(d *deployment) {
 				for i := range 20 {
 					id := fmt.Sprint("s", i)
-					d.post(id, `,"category":"security"`)
-					d.is(id, "delivered")
+					d.delivered(id, `,"category":"security"`)
 				}
 				d.post("n1", "")
 			},
@@ -122,8 +112,7 @@ func ordered() []*night {
 		{
 			title: "A limit is reached",
 			trouble: func(d *deployment) {
-				d.post("n0", `,"category":"chat"`)
-				d.is("n0", "delivered")
+				d.delivered("n0", `,"category":"chat"`)
 				for i := range 20 {
 					d.post(fmt.Sprint("f", i), `,"category":"chat"`)
 				}
@@ -135,9 +124,7 @@ func ordered() []*night {
 		{
 			title: "An operator cancelled it",
 			trouble: func(d *deployment) {
-				d.post("n0", `,"category":"chat"`)
-				d.is("n0", "delivered")
-				d.post("n1", `,"category":"chat"`)
+				d.behind(`,"category":"chat"`)
 				d.operate("n1 is cancelled", "cancel", "n1", "--yes")
 			},
 			do: "Ask the person. `dispatcher retry ID` sends it again, as a new notification.",
@@ -145,8 +132,7 @@ func ordered() []*night {
 		{
 			title: "A newer notification replaced it",
 			trouble: func(d *deployment) {
-				d.post("n0", `,"category":"chat"`)
-				d.is("n0", "delivered")
+				d.delivered("n0", `,"category":"chat"`)
 				d.post("n1", `,"category":"chat","collapse_key":"score"`)
 				d.post("n2", `,"category":"chat","collapse_key":"score"`)
 			},

@@ -62,8 +62,7 @@ func providers() []*night {
 				other.Follow(with(http.StatusServiceUnavailable, "maintenance"))
 				d.crowd(fmt.Sprintf(`,"to":%q`, other.URL))
 				d.post("n1", fmt.Sprintf(`,"to":%q`, other.URL))
-				d.post("n2", "")
-				d.is("n2", "delivered")
+				d.delivered("n2", "")
 			},
 			alerts: []string{"PacerFailing"},
 			do:     "Tell the owner of the host. Its notifications go out by themselves when it responds.",

@@ -32,8 +32,7 @@ func redisFrozen() *night {
 		title: "Redis hangs", postgres: true,
 		prepare: ownRedis(&server),
 		trouble: func(d *deployment) {
-			d.post("n0", "")
-			d.is("n0", "delivered")
+			d.delivered("n0", "")
 			server.Freeze()
 			posted := 0
 			d.await("one is accepted while Redis stands still", func() bool {
@@ -59,8 +58,7 @@ func redisAway() *night {
 		title:   "Redis is down",
 		prepare: ownRedis(&server),
 		trouble: func(d *deployment) {
-			d.post("n1", `,"category":"chat"`)
-			d.is("n1", "delivered")
+			d.delivered("n1", `,"category":"chat"`)
 			server.End(syscall.SIGKILL)
 		},
 		alerts: []string{"PacerAway", "PacerStoreAway"},
@@ -109,8 +107,7 @@ func postgresSlow() *night {
 		title: "Postgres is slow", postgres: true,
 		prepare: func(d *deployment) { link, d.databaseURL = linktest.URL(d.T, postgrestest.URL(d.T)) },
 		trouble: func(d *deployment) {
-			d.post("n0", "")
-			d.is("n0", "delivered")
+			d.delivered("n0", "")
 			slow := strings.NewReader(`{"type":"latency","stream":"downstream","attributes":{"latency":800}}`)
 			d.calmNow()
 			if _, err := link.Toxics.AddToxicJson(slow); err != nil {
@@ -133,8 +130,7 @@ func postgresAway() *night {
 			d.databaseURL = server.URL()
 		},
 		trouble: func(d *deployment) {
-			d.post("n0", "")
-			d.is("n0", "delivered")
+			d.delivered("n0", "")
 			server.End(syscall.SIGQUIT)
 		},
 		alerts: []string{"PacerStoreAway"},
@@ -146,9 +142,7 @@ func postgresLocked() *night {
 	return &night{
 		title: "A table is locked", postgres: true,
 		trouble: func(d *deployment) {
-			d.post("n0", `,"category":"chat"`)
-			d.is("n0", "delivered")
-			d.post("n1", `,"category":"chat"`)
+			d.behind(`,"category":"chat"`)
 			d.is("n1", "deferred")
 			d.calmNow()
 			connection := postgrestest.Connect(d.T, d.databaseURL)
