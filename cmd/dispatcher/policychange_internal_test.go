@@ -14,7 +14,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/pacer-notify/pacer/internal/ops"
 	"github.com/pacer-notify/pacer/internal/policy"
@@ -29,8 +28,8 @@ func TestPolicyDiffAndApply(t *testing.T) {
 		d.post(`{"id": "n%d", "user_id": "ada", "category": "chat", "channel": "log", "to": "x"}`, i)
 	}
 	stricter := written(t, "stricter.yaml", "version: 1\ncategories:\n  default: {}\n  chat: {limits: [{max: 1, per: 10h}]}\n")
-	d.await(1, "--status", "delivered")
-	d.await(4, "--status", "deferred")
+	d.await(1, "status=delivered")
+	d.await(4, "status=deferred")
 	d.want(d.command("user", "ada"), 0, "4 deferred", "")
 	got := d.command("policy", "diff", stricter)
 	for _, want := range []string{
@@ -192,17 +191,7 @@ func restoreARefusedFile(d *served, inForce string) {
 // inForce looks until the policy in force is as wanted.
 func (s *served) inForce(as func(*ops.PolicyInForce) bool) *ops.PolicyInForce {
 	s.Helper()
-	for deadline := time.Now().Add(time.Minute); ; <-time.After(20 * time.Millisecond) {
-		in := &ops.PolicyInForce{}
-		got := s.command("policy", "show", "--json")
-		err := json.Unmarshal([]byte(got.out), in) // not when a store is slow
-		if err == nil && as(in) {
-			return in
-		}
-		if time.Now().After(deadline) {
-			s.Fatalf("the policy in force stays %+v, %v: %+v", in, err, got)
-		}
-	}
+	return until(s, "/policy", as)
 }
 
 // A file is replaced only if it is the one that the dispatcher read last, whether that was taken or refused: another
