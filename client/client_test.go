@@ -88,8 +88,9 @@ func TestTriesAgainWithTheSameIDAndObeysRetryAfter(t *testing.T) {
 func TestGivesUp(t *testing.T) {
 	t.Parallel()
 	for status, tries := range map[int]int{
-		http.StatusUnprocessableEntity: 1, http.StatusUnauthorized: 1, http.StatusNotFound: 1, http.StatusNotImplemented: 1,
-		http.StatusConflict: 1, http.StatusFound: 1, http.StatusServiceUnavailable: 5, http.StatusTooManyRequests: 5,
+		http.StatusUnprocessableEntity: 1, http.StatusUnauthorized: 1, http.StatusNotFound: 1,
+		http.StatusNotImplemented: 1, http.StatusConflict: 1, http.StatusFound: 1, http.StatusServiceUnavailable: 5,
+		http.StatusTooManyRequests:     5,
 		http.StatusInternalServerError: 5,
 	} {
 		t.Run(http.StatusText(status), func(t *testing.T) {

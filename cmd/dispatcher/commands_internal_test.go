@@ -209,6 +209,8 @@ func waitingFor(t *testing.T) *served {
 }
 
 // Commands are asked of one deployment: first those that change nothing.
+//
+//nolint:tparallel // The looks run side by side, and before what changes something.
 func TestCommands(t *testing.T) {
 	t.Parallel()
 	d := waitingFor(t)
@@ -223,7 +225,7 @@ func TestCommands(t *testing.T) {
 			})
 		}
 	})
-	t.Run("JobsAndMove", func(t *testing.T) { jobsAndMove(&served{T: t, api: d.api, ops: d.ops}) })
+	jobsAndMove(d)
 }
 
 // A list is a table in columns for people, JSON for programs; both leave contents out.

@@ -25,7 +25,7 @@ func TestShellsComplete(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for line, want := range map[string]string{ // one for each shell, which also completes files; words are the program's
+	for line, want := range map[string]string{ // each shell also completes files; words are the program's
 		`dispatcher pol\tche\t/etc/passw\t`:                           "<policy> <check> </etc/passwd>",
 		`dispatcher --webhook-s\t`:                                    "<--webhook-secret>",
 		`dispatcher pau\tcha\t`:                                       "<pause> <channel>",

@@ -17,7 +17,8 @@ import (
 func newAPIWithTokens(t *testing.T, tokens ...string) http.Handler {
 	t.Helper()
 	return newAPIWith(t, &store{}, func(cfg *httpapi.Config) {
-		cfg.Tokens, cfg.Host = secret.NewTokens(tokens...), settings.NewHosts("127.0.0.1:8080", []string{"api.example"}).Has
+		cfg.Tokens = secret.NewTokens(tokens...)
+		cfg.Host = settings.NewHosts("127.0.0.1:8080", []string{"api.example"}).Has
 	})
 }
 

@@ -72,13 +72,15 @@ func TestRetimeIsExposed(t *testing.T) {
 		progress   retime.Progress
 		done, left int
 	}{
-		{}, {progress: retime.Progress{Users: 7, Done: 3}, done: 3, left: 4},
+		{},
+		{progress: retime.Progress{Users: 7, Done: 3}, done: 3, left: 4},
 		{progress: retime.Progress{Users: 7, Done: 6, Ended: time.Now()}, done: 6},
 	} {
 		registry, _ := newRegistry(t, func(context.Context) (ops.Gauges, error) {
 			return ops.Gauges{Retime: c.progress}, nil
 		})
-		want := fmt.Sprintf("pacer_retime_users{state=\"done\"} %d\npacer_retime_users{state=\"left\"} %d\n", c.done, c.left)
+		const text = "pacer_retime_users{state=\"done\"} %d\npacer_retime_users{state=\"left\"} %d\n"
+		want := fmt.Sprintf(text, c.done, c.left)
 		if got := exposed(t, registry, "pacer_retime_users"); got != want {
 			t.Errorf("%+v: %s, want %s", c.progress, got, want)
 		}

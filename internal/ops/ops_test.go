@@ -157,10 +157,11 @@ func TestPages(t *testing.T) {
 			Reason: "draining: this process is about to stop",
 			Stores: []string{"Redis: responds", "Postgres: does not respond"},
 		}},
-		"both":    {fault: late, ready: ops.Readiness{Away: []string{"Redis", "Postgres"}}},
-		"slow":    {fault: late, ready: ops.Readiness{Slow: []string{"Postgres is slow: a reply takes 1.6 s"}}},
-		"late":    {fault: late},
-		"unknown": {fault: notification.ErrNotFound}, "mistaken": {fault: &desk.NotThisError{Asked: "u-1", IsUser: true}},
+		"both":     {fault: late, ready: ops.Readiness{Away: []string{"Redis", "Postgres"}}},
+		"slow":     {fault: late, ready: ops.Readiness{Slow: []string{"Postgres is slow: a reply takes 1.6 s"}}},
+		"late":     {fault: late},
+		"unknown":  {fault: notification.ErrNotFound},
+		"mistaken": {fault: &desk.NotThisError{Asked: "u-1", IsUser: true}},
 	} {
 		cfg := config()
 		cfg.Ready = func(context.Context) ops.Readiness { return c.ready }

@@ -82,6 +82,7 @@ func machines() []*night {
 			alerts: []string{"PacerProcessGone"},
 			do:     "Go to [PacerProcessGone](#pacerprocessgone).",
 		},
-		redisFrozen(), redisAway(), redisFull(), redisEvicts(), postgresSlow(), postgresAway(), postgresLocked(), redisClock(),
+		redisFrozen(), redisAway(), redisFull(), redisEvicts(), postgresSlow(), postgresAway(), postgresLocked(),
+		redisClock(),
 	}
 }
