@@ -7,16 +7,17 @@ import (
 )
 
 // Bounds are the beginnings of the period that a moment is in, and of the periods after it, n+1 in all. A period begins
-// at the last moment at which the zone's clock shows its midnight, so that every moment is in one period.
+// at the first moment at which the zone's clock shows its midnight, and once: what the clock shows again after a switch
+// sets it back belongs to the period that has begun.
 func Bounds(period throttle.Period, now throttle.Micros, zone *time.Location, n int) []throttle.Micros {
 	first := firstOf(period, dateOf(now.Time().In(zone)))
-	if _, begin := first.readings(0, zone); begin > now {
-		// The clock shows the period's first hour for the first of two times.
-		first = firstOf(period, first.plus(-1))
+	next := firstAfter(period, first)
+	if begin, _ := next.readings(0, zone); begin <= now {
+		first = next // it had begun when the clock was set back
 	}
 	bounds := make([]throttle.Micros, 0, n+1)
 	for date := first; len(bounds) <= n; date = firstAfter(period, date) {
-		if _, begin := date.readings(0, zone); len(bounds) == 0 || begin > bounds[len(bounds)-1] {
+		if begin, _ := date.readings(0, zone); len(bounds) == 0 || begin > bounds[len(bounds)-1] {
 			bounds = append(bounds, begin)
 		}
 	}
