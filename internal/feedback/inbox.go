@@ -159,13 +159,17 @@ func (i *Inbox) Take(ctx context.Context, message []byte) (Result, error) {
 		if !ok {
 			continue
 		}
+		to := r.about(func(name string) bool {
+			address, err := i.cfg.Address(name)
+			return err == nil && hashOf(address) == m.address
+		})
 		switch {
-		case !r.failed:
+		case !to.failed:
 			return Result{Kind: KindDelayed, NotificationID: id}, nil
-		case !i.cfg.Gone(r.status, r.diagnostic, ""):
-			return Result{Kind: KindRefused, NotificationID: id, Status: r.status}, nil
+		case !i.cfg.Gone(to.status, to.diagnostic, ""):
+			return Result{Kind: KindRefused, NotificationID: id, Status: to.status}, nil
 		}
-		return i.gone(ctx, r, id, m)
+		return i.gone(ctx, &to, id, m)
 	}
 	return Result{Kind: KindUnknown}, nil
 }
@@ -186,7 +190,7 @@ func (i *Inbox) complained(ctx context.Context, r *report) (Result, error) {
 }
 
 // gone deactivates the devices with the address that a mail went to.
-func (i *Inbox) gone(ctx context.Context, r *report, id string, m mailing) (Result, error) {
+func (i *Inbox) gone(ctx context.Context, r *recipient, id string, m mailing) (Result, error) {
 	view, err := i.cfg.Store.View(ctx, id)
 	if errors.Is(err, notification.ErrNotFound) {
 		return Result{Kind: KindUnknown, NotificationID: id, Status: r.status}, nil
@@ -234,13 +238,13 @@ func (i *Inbox) since(said, created time.Time) time.Time {
 }
 
 // outcome is the delivery's, and why the device is not active.
-func outcome(r *report) string { return "bounced: " + r.status }
+func outcome(r *recipient) string { return "bounced: " + r.status }
 
 // ErrUnderWay means that a mail came back before it was noted that it went out. The message must be taken later.
 var ErrUnderWay = errors.New("the notification is still being sent")
 
 // note writes among the notification's deliveries that the mail came back, if it was sent to the user's devices.
-func (i *Inbox) note(ctx context.Context, view *notification.View, d *notification.Device, r *report) error {
+func (i *Inbox) note(ctx context.Context, view *notification.View, d *notification.Device, r *recipient) error {
 	n := &view.Notification
 	if n.To != "" {
 		return nil

@@ -167,6 +167,102 @@ func TestWhatComesBack(t *testing.T) {
 	}
 }
 
+// However a mail server writes a report, and whatever other programs did to it on its way, it says the same.
+func TestReportsAreReadLeniently(t *testing.T) {
+	t.Parallel()
+	const (
+		other = "Final-Recipient: rfc822; other@example.com\r\nAction: failed\r\nStatus: 5.1.1\r\n\r\n"
+		final = "Final-Recipient: rfc822; ada@example.com\r\n"
+		codes = "Status: 5.1.1\r\nDiagnostic-Code: X-Postfix; unknown user: \"ada@example.com\""
+	)
+	k := keys(t, newKey)
+	for name, c := range map[string]struct {
+		edits []string // of postfix-unknown.eml: each second replaces the one before
+		want  feedback.Kind
+	}{
+		"an mbox's first line":      {edits: []string{"Return-Path: <>", "From MAILER-DAEMON Sun Nov 22 11:30:00 2026"}},
+		"a line that is no field":   {edits: []string{"Return-Path: <>", "Received by mx\r\n\tfor ada\r\nReturn-Path: <>"}},
+		"empty lines first":         {edits: []string{"Return-Path: <>", "\r\n \r\nReturn-Path: <>"}},
+		"such a line in a part":     {edits: []string{"Content-Description: Delivery", "Delivery"}},
+		"such a line in the report": {edits: []string{"Reporting-MTA: dns;", "This is the report of"}},
+		"such a line before Action": {edits: []string{"Action: failed", "was 'ada'\r\nAction: failed"}},
+		"a blank before colons":     {edits: []string{": ", " : "}},
+		"no blank after colons":     {edits: []string{": ", ":"}},
+		"no Action":                 {edits: []string{"Action: failed\r\n", ""}},
+		"an Action with a comment":  {edits: []string{"Action: failed", "Action: failed (bounced)"}},
+		"a Status with a comment":   {edits: []string{"Status: 5.1.1", "Status: 5.1.1 (bad address)"}},
+		"no Status":                 {edits: []string{codes, "Diagnostic-Code: smtp;550 5.1.1 no such user"}},
+		"a code that is not enhanced": {
+			edits: []string{codes, "Diagnostic-Code: smtp; 550 No such user here"},
+		},
+		"neither Action nor Status": {
+			edits: []string{"Action: failed\r\n", "", codes, "Diagnostic-Code: SMTP; 550 user unknown"},
+		},
+		"folded fields": {edits: []string{
+			"Action: failed", "Action:\r\n\tfailed", "Status: 5.1.1", "Status:\r\n 5.1.1", "report; ", "report;\r\n ",
+		}},
+		"the case of names": {edits: []string{
+			"Action: failed", "ACTION: Failed", "Status", "status", "Content-Type: message/d",
+			"content-type: Message/D",
+		}},
+		"LF":                    {edits: []string{"\r\n", "\n"}},
+		"CR":                    {edits: []string{"\r\n", "\r"}},
+		"LF in the header":      {edits: []string{"\r\n\r\n", "\n\n"}},
+		"CR LF after LF":        {edits: []string{"\r\n", "\n", "\n\n", "\r\n\r\n"}},
+		"CR CR LF":              {edits: []string{"\r\n", "\r\r\n"}},
+		"blanks in empty lines": {edits: []string{"\r\n\r\n", "\r\n \r\n"}},
+		"a boundary without marks": {edits: []string{
+			`"20F959C6AC0.1795366565/mail.example.com"`, "20F959C6AC0.1795366565/mail.example.com",
+		}},
+		"blanks after a boundary":  {edits: []string{"/mail.example.com\r\n", "/mail.example.com \t\r\n"}},
+		"no report by its type":    {edits: []string{"multipart/report", "multipart/mixed"}},
+		"a parameter that is none": {edits: []string{"report-type=delivery-status", "report-type=a b; =; x"}},
+		"quoted-printable": {edits: []string{
+			"delivery-status\r\n", "delivery-status\r\nContent-Transfer-Encoding: Quoted-Printable\r\n",
+			"Status: 5.1.1", "Status: =35.1=\r\n.1",
+		}},
+		"in another report": {edits: []string{
+			"multipart/report", "multipart/mixed; boundary=out\r\n\r\n--out\r\nContent-Type: multipart/report",
+		}},
+		"no line before recipients": {edits: []string{"\r\n\r\nFinal-R", "\r\nFinal-R"}},
+		"another one failed":        {edits: []string{final, strings.Replace(other, "5.1.1", "5.2.2", 1) + final}},
+		"the same, without a line": {
+			edits: []string{final, strings.Replace(other, "5.1.1\r\n", "5.2.2", 1) + final},
+		},
+		"another one was reached": {edits: []string{final, strings.Replace(other, "failed", "relayed", 1) + final}},
+		"forwarded to two": {edits: []string{
+			final, strings.Replace(other, "failed", "delayed", 1) + "Final-Recipient: rfc822; new@example.net\r\n",
+			"Original-Recipient: rfc822;ada@example.com\r\n", "",
+		}},
+		"only another one failed": {
+			edits: []string{"Action: failed", "Action: delayed", final, other + final}, want: feedback.KindDelayed,
+		},
+		"no Action, for now": {edits: []string{"Action: failed\r\n", "", "5.1.1", "4.2.2"}, want: feedback.KindDelayed},
+		"nobody": {
+			edits: []string{"Final-Recipient", "X", "Action", "X", "Status", "X", "Original-R", "X"},
+			want:  feedback.KindDelayed,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, text := newWorld(uuidID), string(message(t, "postfix-unknown.eml", k, uuidID, "ada@example.com"))
+			for i := 0; i < len(c.edits); i += 2 {
+				if !strings.Contains(text, c.edits[i]) {
+					t.Fatalf("%q is not there", c.edits[i])
+				}
+				text = strings.ReplaceAll(text, c.edits[i], c.edits[i+1])
+			}
+			if c.want == "" {
+				c.want = feedback.KindGone
+			}
+			got, err := w.inbox(k).Take(t.Context(), []byte(text))
+			if err != nil || got.Kind != c.want || (len(w.deactivated) == 1) != (c.want == feedback.KindGone) {
+				t.Errorf("%+v, %v, deactivated %v, of\n%s", got, err, w.deactivated, text)
+			}
+		})
+	}
+}
+
 // A target and a mail, which has its domain in ASCII, have the same address. A server that calls it wrong may not know
 // such addresses.
 func TestInternationalizedAddressesComeBack(t *testing.T) {
