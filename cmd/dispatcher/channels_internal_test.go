@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -18,9 +19,9 @@ func TestSendTestTellsTheResponse(t *testing.T) {
 		says string
 	}{
 		http.StatusNoContent:       {says: "delivered: the provider took it"},
-		http.StatusGone:            {code: 1, says: "gone: the provider no longer knows the target (410)"},
-		http.StatusTooManyRequests: {code: 1, says: "throttled: the provider asks to slow down (429), again after 7s"},
-		http.StatusBadRequest:      {code: 1, says: "failed for now: it may work later (400), again after 7s"},
+		http.StatusGone:            {code: 1, says: "gone: the provider no longer knows the target (410), again after 7s: said 410"},
+		http.StatusTooManyRequests: {code: 1, says: "throttled: the provider asks to slow down (429), again after 7s: said 429"},
+		http.StatusBadRequest:      {code: 1, says: "failed for now: it may work later (400), again after 7s: said 400"},
 	} {
 		t.Run(http.StatusText(status), func(t *testing.T) {
 			t.Parallel()
@@ -29,6 +30,7 @@ func TestSendTestTellsTheResponse(t *testing.T) {
 				ids <- r.Header.Get("Webhook-Id")
 				w.Header().Set("Retry-After", "7")
 				w.WriteHeader(status)
+				_, _ = fmt.Fprintf(w, "said %d", status)
 			}))
 			t.Cleanup(server.Close)
 			got := ask(t, "send-test", "--channel", "webhook", "--to", server.URL)

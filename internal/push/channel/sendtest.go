@@ -54,11 +54,14 @@ func Describe(response *push.Error) string {
 		push.Throttled:          "throttled: the provider asks to slow down",
 		push.TargetGone:         "gone: the provider no longer knows the target",
 		push.Ambiguous:          "unknown: it may have been delivered, or not",
-		push.CredentialsRefused: "credentials refused: the provider takes nothing with these settings",
+		push.CredentialsRefused: "settings refused: the provider takes nothing with them",
 	}[response.Class]
 	text += " (" + response.Code + ")"
 	if response.RetryAfter > 0 {
 		text += fmt.Sprintf(", again after %s", response.RetryAfter)
+	}
+	if response.Reply != "" {
+		text += ": " + response.Reply
 	}
 	if response.Err != nil {
 		text += ": " + response.Err.Error()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/textproto"
@@ -127,22 +128,33 @@ func classifyOpening(ctx context.Context, err error, secrets ...string) *push.Er
 		failure.Reply = push.Reply([]byte(strconv.Itoa(reply.Code)+" "+reply.Msg), nil, secrets...)
 		return failure
 	}
-	if _, plain := errors.AsType[tls.RecordHeaderError](err); plain {
+	if code, why := untrusted(err); code != "" {
 		failure := responses.Read(push.Response{Conditions: []string{noTrust}})
-		failure.Code = "plain_smtp"
-		failure.Err = errors.New("the server speaks plain SMTP at this port, and smtps:// needs TLS from the first byte: " +
-			"write --email-server (PACER_EMAIL_SERVER) with smtp://, which uses STARTTLS")
-		return failure
-	}
-	_, certificate := errors.AsType[*tls.CertificateVerificationError](err)
-	if certificate || errors.Is(err, gomail.ErrNoSupportedAuthDiscovered) ||
-		strings.Contains(err.Error(), "does not support STARTTLS") ||
-		strings.Contains(err.Error(), "SMTP AUTH") && !isBroken(err) {
-		failure := responses.Read(push.Response{Conditions: []string{noTrust}})
-		failure.Code = "tls_or_auth"
+		failure.Code, failure.Err = code, why
 		return failure
 	}
 	return classifyConnection(ctx, err, false)
+}
+
+// untrusted says why pacer hands no mail to a server that responds. The code is empty for another error.
+func untrusted(err error) (code string, why error) {
+	noLogin := errors.Is(err, gomail.ErrNoSupportedAuthDiscovered) || strings.Contains(err.Error(), "SMTP AUTH")
+	certificate, ok := errors.AsType[*tls.CertificateVerificationError](err)
+	_, plain := errors.AsType[tls.RecordHeaderError](err)
+	switch {
+	case plain:
+		return "plain_smtp", errors.New("the server speaks plain SMTP at this port, and smtps:// needs TLS from the first " +
+			"byte: write --email-server (PACER_EMAIL_SERVER) with smtp://, which uses STARTTLS")
+	case ok:
+		return "certificate", fmt.Errorf("the mail server's certificate is not valid: %w", certificate.Err)
+	case strings.Contains(err.Error(), "does not support STARTTLS"):
+		return "no_starttls", errors.New("the mail server does not offer STARTTLS: set --email-server to smtps://… if it " +
+			"has TLS from the start, or to smtp+plain://… for a server on the same machine")
+	case noLogin && !isBroken(err):
+		return "no_login", errors.New("the mail server offers no way to log in that is safe on this connection: use TLS, " +
+			"or leave the user out of --email-server if it needs no login")
+	}
+	return "", nil
 }
 
 // isBroken reports whether the connection ended, or took too long, while the server was to reply: that is no refusal.
