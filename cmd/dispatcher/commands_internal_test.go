@@ -380,6 +380,7 @@ func explain(d *served) {
 		d.Errorf("JSON has contents that nobody asked for: %+v", got)
 	}
 	d.want(d.command("explain", "chat-1", "--json", "--contents"), 0, `"title": "secret 1"`, "")
+	d.want(d.command("explain", "chat-2"), 0, "1 of the user's", "")
 	d.want(d.command("explain", "chat-9"), 1, "", "chat-9")
 	d.want(d.command("explain", "ada"), 1, "", "dispatcher user ada")
 }

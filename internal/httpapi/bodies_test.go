@@ -14,38 +14,18 @@ import (
 func TestABodyMayBeAsLongAsIsSaid(t *testing.T) {
 	t.Parallel()
 	api := newAPI(t, &store{})
+	const asJSON, lines, one = "application/json", "application/x-ndjson", `{"user_id":"ada"}`
 	for _, c := range []struct {
 		method, path, contentType, body, filler string
 		most                                    int
 	}{
-		{
-			method: "POST", path: "/v1/notifications", contentType: "application/json",
-			body: `{"user_id":"ada"}`, filler: " ", most: 2 << 20,
-		},
-		{
-			method: "POST", path: "/v1/notifications/bulk", contentType: "application/x-ndjson",
-			body: `{"user_id":"ada"}`, filler: "\n", most: 16 << 20,
-		},
-		{
-			method: "POST", path: "/v1/preferences/bulk", contentType: "application/x-ndjson",
-			body: `{"user_id":"ada"}`, filler: "\n", most: 4 << 20,
-		},
-		{
-			method: "PUT", path: "/v1/users/ada/preferences", contentType: "application/json", body: `{}`,
-			filler: " ", most: 1 << 20,
-		},
-		{
-			method: "PUT", path: "/v1/users/ada/devices/phone", contentType: "application/json",
-			body: `{"channel":"webhook","to":"https://example.com"}`, filler: " ", most: 1 << 16,
-		},
-		{
-			method: "POST", path: "/v1/webhook-endpoints", contentType: "application/json",
-			body: `{"url":"https://example.com"}`, filler: " ", most: 1 << 16,
-		},
-		{
-			method: "POST", path: "/v1/email/bounces", contentType: "message/rfc822",
-			body: "Subject: x\r\n\r\n", filler: "x", most: 1 << 20,
-		},
+		{"POST", "/v1/notifications", asJSON, one, " ", 2 << 20},
+		{"POST", "/v1/notifications/bulk", lines, one, "\n", 16 << 20},
+		{"POST", "/v1/preferences/bulk", lines, one, "\n", 4 << 20},
+		{"PUT", "/v1/users/ada/preferences", asJSON, `{}`, " ", 1 << 20},
+		{"PUT", "/v1/users/ada/devices/phone", asJSON, `{"channel":"webhook","to":"https://example.com"}`, " ", 1 << 16},
+		{"POST", "/v1/webhook-endpoints", asJSON, `{"url":"https://example.com"}`, " ", 1 << 16},
+		{"POST", "/v1/email/bounces", "message/rfc822", "Subject: x\r\n\r\n", "x", 1 << 20},
 	} {
 		t.Run(c.method+" "+c.path, func(t *testing.T) {
 			t.Parallel()

@@ -97,14 +97,8 @@ func TestProfilesAreForThisMachineAndTheToken(t *testing.T) {
 		{name: "on it, without the token", token: "t", local: "[::1]:8081", host: "[::1]:8081", want: http.StatusOK},
 		{name: "through a proxy on it", token: "t", local: here, host: "ops.example", want: http.StatusUnauthorized},
 		{name: "elsewhere, no token set", local: elsewhere, host: elsewhere, want: http.StatusForbidden},
-		{
-			name: "elsewhere, no token given", token: "t", local: elsewhere, host: elsewhere,
-			want: http.StatusUnauthorized,
-		},
-		{
-			name: "elsewhere, another token", token: "t", given: "u", local: elsewhere, host: elsewhere,
-			want: http.StatusUnauthorized,
-		},
+		{name: "elsewhere, none given", token: "t", local: elsewhere, host: elsewhere, want: http.StatusUnauthorized},
+		{name: "elsewhere, other", token: "t", given: "u", local: elsewhere, host: elsewhere, want: http.StatusUnauthorized},
 		{name: "elsewhere, the token", token: "t", given: "t", local: elsewhere, host: elsewhere, want: http.StatusOK},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -121,48 +121,39 @@ func TestProblemsNameTheirCauses(t *testing.T) {
 // A partition is stuck when something in it may go and nobody has moved it for long.
 func TestAStuckPartitionIsNamed(t *testing.T) {
 	t.Parallel()
-	look := func(second int, p stats.Partition) ops.Snapshot {
-		p.Partition = 3
-		return ops.Snapshot{
-			At: at.Add(time.Duration(second) * time.Second), Counts: stats.Counts{Partitions: []stats.Partition{p}},
-		}
-	}
 	for name, c := range map[string]struct {
-		looks []ops.Snapshot
-		stuck bool
+		seconds []int
+		looks   []stats.Partition
+		stuck   bool
 	}{
-		"it moves": {looks: []ops.Snapshot{
-			look(0, stats.Partition{Queued: 5, Steps: 1, SweptAt: 1}),
-			look(20, stats.Partition{Queued: 5, Steps: 2, SweptAt: 2}),
-			look(40, stats.Partition{Queued: 5, Steps: 3, SweptAt: 3}),
+		"it moves": {seconds: []int{0, 20, 40}, looks: []stats.Partition{
+			{Queued: 5, Steps: 1, SweptAt: 1}, {Queued: 5, Steps: 2, SweptAt: 2}, {Queued: 5, Steps: 3, SweptAt: 3},
 		}},
-		"nothing may go": {looks: []ops.Snapshot{
-			look(0, stats.Partition{Deferred: 5, Steps: 1, SweptAt: 1}),
-			look(20, stats.Partition{Deferred: 5, Steps: 1, SweptAt: 2}),
-			look(40, stats.Partition{Deferred: 5, Steps: 1, SweptAt: 3}),
+		"nothing may go": {seconds: []int{0, 20, 40}, looks: []stats.Partition{
+			{Deferred: 5, Steps: 1, SweptAt: 1}, {Deferred: 5, Steps: 1, SweptAt: 2}, {Deferred: 5, Steps: 1, SweptAt: 3},
 		}},
-		"a night": {looks: []ops.Snapshot{
-			look(0, stats.Partition{Deferred: 5, Steps: 1, SweptAt: 1}),
-			look(20, stats.Partition{Deferred: 5, Steps: 1, SweptAt: 2}),
+		"a night that ends for nobody": {stuck: true, seconds: []int{0, 2, 18}, looks: []stats.Partition{
+			{Deferred: 5, SweptAt: 1, QuietOver: 1}, {Deferred: 5, SweptAt: 2, QuietOver: 1},
+			{Deferred: 5, SweptAt: 3, QuietOver: 1},
 		}},
-		"a night that ends for nobody": {looks: []ops.Snapshot{
-			look(0, stats.Partition{Deferred: 5, Steps: 1, SweptAt: 1, QuietOver: 1}),
-			look(2, stats.Partition{Deferred: 5, Steps: 1, SweptAt: 2, QuietOver: 1}),
-			look(18, stats.Partition{Deferred: 5, Steps: 1, SweptAt: 3, QuietOver: 1}),
-		}, stuck: true},
-		"nobody sweeps": {looks: []ops.Snapshot{
-			look(0, stats.Partition{Deferred: 5, SweptAt: 1}), look(2, stats.Partition{Deferred: 5, SweptAt: 1}),
-			look(18, stats.Partition{Deferred: 5, SweptAt: 1}),
-		}, stuck: true},
-		"nobody pulls": {looks: []ops.Snapshot{
-			look(0, stats.Partition{Queued: 5, Steps: 9, SweptAt: 1}),
-			look(2, stats.Partition{Queued: 5, Steps: 9, SweptAt: 2}),
-			look(18, stats.Partition{Queued: 5, Steps: 9, SweptAt: 3}),
-		}, stuck: true},
+		"nobody sweeps": {stuck: true, seconds: []int{0, 2, 18}, looks: []stats.Partition{
+			{Deferred: 5, SweptAt: 1}, {Deferred: 5, SweptAt: 1}, {Deferred: 5, SweptAt: 1},
+		}},
+		"nobody pulls": {stuck: true, seconds: []int{0, 2, 18}, looks: []stats.Partition{
+			{Queued: 5, Steps: 9, SweptAt: 1}, {Queued: 5, Steps: 9, SweptAt: 2}, {Queued: 5, Steps: 9, SweptAt: 3},
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := looks(t, c.looks...).Problems; len(got) > 0 != c.stuck {
+			var all []ops.Snapshot
+			for i, p := range c.looks {
+				p.Partition = 3
+				all = append(all, ops.Snapshot{
+					At:     at.Add(time.Duration(c.seconds[i]) * time.Second),
+					Counts: stats.Counts{Partitions: []stats.Partition{p}},
+				})
+			}
+			if got := looks(t, all...).Problems; len(got) > 0 != c.stuck {
 				t.Errorf("problems: %q, want one: %t", got, c.stuck)
 			}
 		})
