@@ -40,7 +40,7 @@ func (c *demoCommand) Run(ctx context.Context, to streams) error {
 	resolved.AnyPort = true
 	ctx, stop := untilSignal(ctx)
 	defer stop()
-	process, err := hooks().New(ctx, resolved, newLogger(to.err, resolved))
+	process, err := hooks().New(ctx, resolved, ownProcess(to.err, resolved))
 	if err != nil {
 		return err
 	}

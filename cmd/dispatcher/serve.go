@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
-
-	"golang.org/x/term"
 
 	"github.com/pacer-notify/pacer/internal/app"
 	"github.com/pacer-notify/pacer/internal/calendar"
@@ -32,7 +29,7 @@ func (c *serveCommand) Run(ctx context.Context, to streams) error {
 	hangups := make(chan os.Signal, 1)
 	// Until it is gone: a SIGHUP during its start or its end would end it, and systemd takes that for clean.
 	signal.Notify(hangups, syscall.SIGHUP)
-	log := newLogger(to.err, resolved)
+	log := ownProcess(to.err, resolved)
 	tuneMemory(log)
 	process, err := hooks().New(ctx, resolved, log)
 	if err != nil {
@@ -94,20 +91,6 @@ func reloadOnHangup(
 		cancel()
 		<-done
 	}
-}
-
-// newLogger writes text to a terminal and JSON to anything else, unless told.
-func newLogger(to io.Writer, s *settings.Resolved) *slog.Logger {
-	options := &slog.HandlerOptions{Level: s.LogLevel}
-	if s.LogFormat == "text" || s.LogFormat == "" && isTerminal(to) {
-		return slog.New(newSumming(slog.NewTextHandler(to, options)))
-	}
-	return slog.New(newSumming(slog.NewJSONHandler(to, options)))
-}
-
-func isTerminal(w io.Writer) bool {
-	file, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(file.Fd()))
 }
 
 type policyCommand struct {

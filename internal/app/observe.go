@@ -13,17 +13,26 @@ import (
 	"github.com/pacer-notify/pacer/internal/version"
 )
 
-// openTracing sets up traces where the environment asks for them.
+// openTracing sets up traces where the environment asks for them. Whatever is wrong with them, the process delivers.
 func (a *App) openTracing(ctx context.Context) error {
 	if !tracesWanted() {
 		return nil
 	}
+	reportTelemetry(a.log)
 	tracer, err := newTracer(ctx, version.Current().Version, uuid.NewString(), a.deployment.Agendas.PlanOf)
 	if err != nil {
-		return err
+		a.log.WarnContext(ctx, "traces are not as the OTEL_ variables say", "error", err)
+	}
+	if tracer == nil {
+		return nil
 	}
 	a.tracer = tracer
-	a.defers("traces", tracer.close)
+	a.defers("traces", func() error {
+		if err := tracer.close(ctx); err != nil {
+			a.log.WarnContext(ctx, "could not export the last traces", "error", err)
+		}
+		return nil
+	})
 	return nil
 }
 

@@ -2,12 +2,14 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"os"
 	"time"
 
+	"github.com/go-logr/logr"
+	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
@@ -40,8 +42,25 @@ type tracer struct {
 	plan     func(userID, category string) throttle.Plan
 }
 
+// reportTelemetry has OpenTelemetry report its problems in this log.
+func reportTelemetry(log *slog.Logger) {
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
+		log.Warn("OpenTelemetry reports a problem with the traces", "error", err)
+	}))
+	otel.SetLogger(logr.FromSlogHandler(withoutValues{log.Handler()}))
+}
+
+// withoutValues leaves the values out of lines about variables that can't be read: they may be credentials.
+type withoutValues struct{ slog.Handler }
+
+// Handle implements [slog.Handler].
+func (h withoutValues) Handle(ctx context.Context, r slog.Record) error {
+	return h.Handler.Handle(ctx, slog.NewRecord(r.Time, r.Level, "OpenTelemetry: "+r.Message, r.PC))
+}
+
 // newTracer makes a tracer that exports over OTLP/HTTP as the OTEL_ variables say. plan returns the rules of a user's
-// category, to name the rule that deferred a notification.
+// category, to name the rule that deferred a notification. With an error the tracer knows this process in part only, or
+// is nil.
 func newTracer(ctx context.Context, version, process string, plan func(userID,
 	category string) throttle.Plan,
 ) (*tracer, error) {
@@ -54,15 +73,15 @@ func newTracer(ctx context.Context, version, process string, plan func(userID,
 		attribute.String("service.instance.id", process),
 	), resource.WithFromEnv())
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("describe this process to the traces: %w", err), exporter.Shutdown(ctx))
+		err = fmt.Errorf("describe this process to the traces: %w", err)
 	}
 	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(described))
-	return &tracer{provider: provider, spans: provider.Tracer("github.com/pacer-notify/pacer"), plan: plan}, nil
+	return &tracer{provider: provider, spans: provider.Tracer("github.com/pacer-notify/pacer"), plan: plan}, err
 }
 
 // close exports what is left.
-func (t *tracer) close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+func (t *tracer) close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	return t.provider.Shutdown(ctx)
 }
