@@ -58,7 +58,8 @@ type notificationFlags struct {
 	CollapseKey string `name:"collapse-key" env:"-" placeholder:"KEY" help:"Replace a waiting notification with the same key."`
 }
 
-// errSomeRefused is the outcome when some lines went in and others did not; each was reported already.
+// errSomeRefused is the outcome when some lines went in and others did not, or could not be told; this was reported
+// already.
 var errSomeRefused = errors.New("some were refused")
 
 func refuseUsage(setting, message string) error {
@@ -86,6 +87,7 @@ func (c *command) execute(ctx context.Context, with streams) error {
 			complaints.add(where, why)
 		},
 	}
+	var unwritten error
 	if c.File == "" || c.PrintIDs || c.Promise {
 		cfg.Promise = c.Promise
 		cfg.Accepted = func(r enqueue.Result) {
@@ -93,7 +95,9 @@ func (c *command) execute(ctx context.Context, with streams) error {
 			if c.Promise {
 				line += "\t" + r.Promise.String()
 			}
-			_, _ = fmt.Fprintln(with.out, line) // nowhere else to tell
+			if _, err := fmt.Fprintln(with.out, line); err != nil && unwritten == nil {
+				unwritten = err
+			}
 		}
 	}
 	summary, err := enqueue.Run(ctx, cfg, input)
@@ -108,7 +112,11 @@ func (c *command) execute(ctx context.Context, with streams) error {
 	if _, isArray := errors.AsType[enqueue.ArrayError](err); isArray {
 		return refuseUsage("--file", "can't be taken: "+err.Error())
 	}
-	if err == nil && summary.Refused > 0 {
+	if unwritten != nil {
+		_, _ = fmt.Fprintf(with.err, "enqueue: could not write all ids to standard output (%v); what is accepted stays "+
+			"accepted\n", unwritten) // nowhere else to tell
+	}
+	if err == nil && (summary.Refused > 0 || unwritten != nil) {
 		err = errSomeRefused
 	}
 	return err

@@ -30,6 +30,7 @@ const (
 )
 
 func main() {
+	signal.Ignore(syscall.SIGPIPE) // whoever reads the ids may go away: what was accepted is still told
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	code := run(ctx, os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr})
 	stop()

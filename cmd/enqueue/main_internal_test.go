@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -72,7 +73,7 @@ func TestIntoTheQueueItself(t *testing.T) {
 	t.Parallel()
 	url := redistest.URL(t)
 	file := filepath.Join(t.TempDir(), "in.ndjson")
-	lines := `{"id":"a","user_id":"ada","channel":"log"}
+	lines := "\ufeff" + `{"id":"a","user_id":"ada","channel":"log"}
 nonsense
 
 {"id":"b","user_id":"ben","channel":"pigeon"}
@@ -92,6 +93,12 @@ nonsense
 	code, out, errs = ask(t, "", "-f", file, "--redis-url", url, "--print-ids")
 	if code != exitRefused || out != "a\nc\n" || !strings.Contains(errs, "accepted 0, repeated 2, refused 2 in ") {
 		t.Errorf("once more: code %d, said %q, %q", code, out, errs)
+	}
+	var told bytes.Buffer
+	code = run(t.Context(), []string{"-f", file, "--redis-url", url, "--print-ids"}, streams{out: full{}, err: &told})
+	if code != exitRefused || !strings.Contains(told.String(), "repeated 2, refused 2 in ") ||
+		!strings.Contains(told.String(), "could not write all ids") {
+		t.Errorf("without room for its output: code %d, said %q", code, &told)
 	}
 	code, out, errs = ask(t, "", "--user", "ada", "--channel", "log", "--count", "3", "--redis-url", url)
 	if code != exitAccepted || strings.Count(out, "\n") != 3 || !strings.HasPrefix(errs, "accepted 3, ") {
@@ -285,3 +292,9 @@ func TestNothingReachable(t *testing.T) {
 		t.Errorf("code %d, said %q, %q", code, out, errs)
 	}
 }
+
+// full is an output without room.
+type full struct{}
+
+// Write implements [io.Writer].
+func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }

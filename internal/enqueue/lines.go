@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+
+	"github.com/pacer-notify/pacer/internal/wire"
 )
 
 // lines reads an input line by line, and finds notifications that are spread over several lines. It looks ahead as far
@@ -70,7 +72,9 @@ func (l *lines) all(stopped <-chan struct{}) <-chan readLine {
 // next reads a line; the error, such as [io.EOF], comes with what was read before it.
 func (l *lines) next() (line, error) {
 	text, long, err := l.read()
-	next := line{number: l.number, last: l.number, read: len(text), text: bytes.TrimSpace(text)}
+	read := len(text)
+	text = wire.TrimMark(text)
+	next := line{number: l.number, last: l.number, read: read, text: bytes.TrimSpace(text)}
 	switch {
 	case long:
 		next.text, next.err = nil, errLongLine

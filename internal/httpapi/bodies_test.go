@@ -73,6 +73,14 @@ func TestMalformedBodiesAreRefusedWhole(t *testing.T) {
 			body: one, status: 415,
 			header: http.Header{"Content-Type": {"application/json"}, "Content-Encoding": {"gzip"}},
 		},
+		"KeyTwice": {
+			body: one, status: 422,
+			header: http.Header{"Content-Type": json["Content-Type"], "Idempotency-Key": {"a", "b"}},
+		},
+		"BulkKey": {
+			path: "/bulk", body: one, status: 422,
+			header: http.Header{"Content-Type": lines["Content-Type"], "Idempotency-Key": {"a"}},
+		},
 		"TwoKeys": {
 			body:   `{"user_id":"ada","channel":"log","idempotency_key":"a"}`,
 			header: http.Header{"Content-Type": {"application/json"}, "Idempotency-Key": {"b"}}, status: 422,

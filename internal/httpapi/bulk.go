@@ -22,6 +22,7 @@ type bulkInput struct {
 	ContentType     string `header:"Content-Type" hidden:"true"`
 	ContentEncoding string `header:"Content-Encoding" hidden:"true"`
 	Results         string `query:"results" doc:"With errors, the response has results for refused items only."`
+	IdempotencyKey  string `header:"Idempotency-Key" hidden:"true"`
 	Promise         bool   `query:"promise" doc:"Ask when each will be delivered, for a batch of at most 1000. The results of accepted items have decision, deliver_at, reason and place."`
 	RawBody         []byte
 }
@@ -78,6 +79,10 @@ func (a *api) registerBulk(h huma.API) {
 func (a *api) bulk(ctx context.Context, in *bulkInput) (*bulkOutput, error) {
 	if err := checkMedia(in.ContentType, in.ContentEncoding, mediaNDJSON, mediaJSON); err != nil {
 		return nil, err
+	}
+	if in.IdempotencyKey != "" {
+		return nil, problem(http.StatusUnprocessableEntity, "the header Idempotency-Key is for a single notification; in a "+
+			"batch, give each item an id or an idempotency_key of its own")
 	}
 	if in.Results != "" && in.Results != "errors" && in.Results != "all" {
 		return nil, problem(http.StatusUnprocessableEntity,
@@ -181,6 +186,7 @@ var (
 // its size.
 func split(contentType string, body []byte, kind batchKind) (items []json.RawMessage, err error) {
 	count := 0
+	body = wire.TrimMark(body)
 	if checkMedia(contentType, "", mediaNDJSON) == nil {
 		for line := range bytes.Lines(body) {
 			if line = bytes.TrimSpace(line); len(line) == 0 {

@@ -146,6 +146,20 @@ type postInput struct {
 	RawBody         []byte
 }
 
+// Resolve implements [huma.Resolver]. The framework would read the first of several keys.
+func (*postInput) Resolve(ctx huma.Context) []error {
+	given := 0
+	ctx.EachHeader(func(name, _ string) {
+		if strings.EqualFold(name, "Idempotency-Key") {
+			given++
+		}
+	})
+	if given < 2 {
+		return nil
+	}
+	return []error{&huma.ErrorDetail{Location: "Idempotency-Key", Message: "the header is given twice; give one key"}}
+}
+
 type postOutput struct {
 	Status   int
 	Location string `header:"Location"`

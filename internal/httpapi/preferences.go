@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"net/http"
 	"reflect"
+	"strconv"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -51,8 +53,21 @@ type OwnLimits struct {
 
 // OwnLimit is one rule.
 type OwnLimit struct {
-	Max int    `json:"max"`
+	Max Whole  `json:"max"`
 	Per string `json:"per" doc:"A duration such as 1h or 7d, or a period of the calendar: day, week, month."`
+}
+
+// Whole is a whole number, which some programs write as 5.0 or 5e0.
+type Whole int
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (n *Whole) UnmarshalJSON(text []byte) error {
+	if value, err := strconv.ParseFloat(string(text), 64); err == nil && value == math.Trunc(value) &&
+		math.Abs(value) <= math.MaxInt32 {
+		*n = Whole(value)
+		return nil
+	}
+	return json.Unmarshal(text, (*int)(n))
 }
 
 // QuietHours are a user's own, in place of the policy's. The rules read them.

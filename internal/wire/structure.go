@@ -36,6 +36,7 @@ func (e *MalformedError) Error() string { return e.why }
 // all, is a [notification.FieldError], as is U+0000, which Postgres can't keep in a text; what is not one object is a
 // [*MalformedError].
 func Unmarshal(raw []byte, into any) error {
+	raw = TrimMark(raw)
 	w := walker{raw: raw, member: func([]string) error { return nil }, keptAsText: true}
 	if err := w.walk(); err != nil {
 		return err
@@ -44,6 +45,9 @@ func Unmarshal(raw []byte, into any) error {
 	decoder.DisallowUnknownFields()
 	return typeError(decoder.Decode(into))
 }
+
+// TrimMark removes the byte order mark with which programs on Windows begin a text in UTF-8.
+func TrimMark(raw []byte) []byte { return bytes.TrimPrefix(raw, []byte("\xef\xbb\xbf")) }
 
 // checkStructure walks through a notification. It returns the fields that are named after channels with a format of
 // their own.
@@ -86,6 +90,9 @@ type walker struct {
 // walk refuses what encoding/json would hide: of two equal names it takes the last, and of each half of a character it
 // makes U+FFFD.
 func (w *walker) walk() error {
+	if bytes.IndexByte(w.raw, 0) >= 0 { // JSON has none, and UTF-16 one beside each ASCII character
+		return &MalformedError{"it is not UTF-8 but UTF-16, or binary; save it as UTF-8"}
+	}
 	if !utf8.Valid(w.raw) {
 		return &MalformedError{"it is not valid UTF-8"}
 	}

@@ -58,6 +58,7 @@ func Decode(raw []byte, own []string) (intake.Request, error) {
 	if len(raw) > MaxBytes {
 		return intake.Request{}, fmt.Errorf("%w: it has %d bytes, and may have %d", ErrMalformed, len(raw), MaxBytes)
 	}
+	raw = TrimMark(raw)
 	overrides, err := checkStructure(raw, own)
 	if err != nil {
 		return intake.Request{}, err

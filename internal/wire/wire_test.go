@@ -125,6 +125,7 @@ func TestADocumentIsReadStrictly(t *testing.T) {
 		`{"more":{"a":1,"a":2}}`:   "more.a: is given twice",
 		`{"name":"a\u0000"}`:       "name: must not hold the character U+0000",
 		`{"more":{"a\u0000":1}}`:   "more: must not hold the character U+0000",
+		"\xff\xfe{\x00}\x00":       "it is not UTF-8 but UTF-16, or binary; save it as UTF-8",
 		`{"nam":"a"}`:              "nam: is not a field here",
 		`{"count":"a"}`:            "count: must be a whole number, is a string",
 		`{"count":1.5}`:            "count: must be a whole number, is a number",
@@ -144,5 +145,19 @@ func TestADocumentIsReadStrictly(t *testing.T) {
 		if malformed == (len(notification.FieldErrors(err)) > 0) {
 			t.Errorf("%s: %T", raw, err)
 		}
+	}
+}
+
+// Programs on Windows begin a text with a byte order mark, and end its lines with two characters.
+func TestAByteOrderMarkIsNoFault(t *testing.T) {
+	t.Parallel()
+	const text = "\ufeff{\"user_id\":\r\n\"ada\"}\r\n"
+	r, err := wire.Decode([]byte(text), nil)
+	if err != nil || r.UserID != "ada" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	var document map[string]string
+	if err := wire.Unmarshal([]byte(text), &document); err != nil || document["user_id"] != "ada" {
+		t.Errorf("%v, %v", document, err)
 	}
 }
