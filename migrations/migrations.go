@@ -7,6 +7,7 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
+	"maps"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -47,6 +48,31 @@ func (e *VersionError) Error() string {
 		e.Wanted)
 }
 
+// EncodingError says that the database can't hold every text.
+type EncodingError struct{ Found string }
+
+// Error says what the database has, and how to make another.
+func (e *EncodingError) Error() string {
+	return fmt.Sprintf("the database has the encoding %s, which can't hold every text: use a database with UTF8, as "+
+		"CREATE DATABASE pacer ENCODING 'UTF8' TEMPLATE template0 makes one", e.Found)
+}
+
+// checkEncoding returns an [*EncodingError] unless it is UTF-8.
+func checkEncoding(found string) error {
+	if found != "UTF8" {
+		return &EncodingError{Found: found}
+	}
+	return nil
+}
+
+// Pin sets how a connection writes values as text, whatever the database or the role would have. A pooler keeps these
+// settings for its clients, and few others.
+func Pin(params map[string]string) {
+	maps.Copy(params, map[string]string{
+		"client_encoding": "UTF8", "datestyle": "ISO, MDY", "timezone": "UTC", "standard_conforming_strings": "on",
+	})
+}
+
 // with runs do on a provider of some migrations over the database at url.
 func with(ctx context.Context, url string, of fs.FS, do func(*goose.Provider) error) error {
 	config, err := pgx.ParseConfig(url)
@@ -55,9 +81,14 @@ func with(ctx context.Context, url string, of fs.FS, do func(*goose.Provider) er
 	}
 	// A pooler keeps no prepared statement, and goose runs each statement once.
 	config.DefaultQueryExecMode = pgx.QueryExecModeExec
+	Pin(config.RuntimeParams)
 	db := stdlib.OpenDB(*config)
 	defer func() { _ = db.Close() }() // no statement is under way any more
-	if err := db.PingContext(ctx); err != nil {
+	var encoding string
+	if err := db.QueryRowContext(ctx, "SELECT current_setting('server_encoding')").Scan(&encoding); err != nil {
+		return err
+	}
+	if err := checkEncoding(encoding); err != nil {
 		return err
 	}
 	provider, err := goose.NewProvider(goose.DialectPostgres, db, impatient{of},
@@ -92,7 +123,8 @@ func Status(ctx context.Context, url string) ([]Migration, error) {
 	return list, err
 }
 
-// Check returns a [*VersionError] unless the database has the version that this program works with. It changes nothing.
+// Check returns a [*VersionError] unless the database has the version that this program works with, and an
+// [*EncodingError] unless it can hold every text. It changes nothing.
 func Check(ctx context.Context, conn interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 },
@@ -102,8 +134,14 @@ func Check(ctx context.Context, conn interface {
 		return err
 	}
 	var exists bool
-	if err := conn.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", table).Scan(&exists); err != nil {
+	var encoding string
+	err = conn.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL, current_setting('server_encoding')", table).
+		Scan(&exists, &encoding)
+	if err != nil {
 		return fmt.Errorf("look for the schema: %w", err)
+	}
+	if err := checkEncoding(encoding); err != nil {
+		return err
 	}
 	found := int64(0)
 	if exists {

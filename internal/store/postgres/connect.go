@@ -11,6 +11,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pacer-notify/pacer/migrations"
 )
 
 // longIdle is how long a connection may be idle before the pool pings it in any case.
@@ -28,6 +30,8 @@ func SessionParams() map[string]string {
 		"enable_indexonlyscan": "off",
 		// The first few rows in some order are read in that order: not all rows are sorted first.
 		"enable_sort": "off",
+		// A statement that many callers share is not to fail because another one ran beside it.
+		"default_transaction_isolation": "read committed",
 		// Postgres gives up a client whose host has vanished after 25 s, and frees its locks; by default it keeps them
 		// for two hours. The first three, in s, probe a silent client. The last, in ms, bounds how long Postgres waits
 		// for a client to take what it sends.
@@ -41,6 +45,7 @@ func SessionParams() map[string]string {
 // Direct prepares the connections of a pool to Postgres itself: they keep settings and prepared statements.
 func Direct(config *pgxpool.Config) {
 	maps.Copy(config.ConnConfig.RuntimeParams, SessionParams())
+	migrations.Pin(config.ConnConfig.RuntimeParams)
 	pingSeldom(config)
 }
 
@@ -72,6 +77,7 @@ func Pooled(config *pgxpool.Config) {
 	for name := range SessionParams() {
 		delete(config.ConnConfig.RuntimeParams, name)
 	}
+	migrations.Pin(config.ConnConfig.RuntimeParams)
 	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 	pingSeldom(config)
 }

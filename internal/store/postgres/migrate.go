@@ -2,11 +2,13 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pacer-notify/pacer/internal/refusal"
+	"github.com/pacer-notify/pacer/migrations"
 )
 
 // Migrate runs a step of the migrations on a database. No error shows the password.
@@ -15,6 +17,9 @@ func Migrate(ctx context.Context, address string, do func(context.Context, strin
 		return refusal.New("DATABASE_URL can't be read: %s", withoutPassword(err, address))
 	}
 	if err := do(ctx, address); err != nil {
+		if encoding, ok := errors.AsType[*migrations.EncodingError](err); ok {
+			return refusal.New("DATABASE_URL can't be used: %v", encoding)
+		}
 		return fmt.Errorf("migrate: %s", withoutPassword(err, address))
 	}
 	return nil

@@ -116,8 +116,9 @@ func checkDatabase(ctx context.Context, pool *pgxpool.Pool, config *pgx.ConnConf
 			where)
 	}
 	err = migrations.Check(ctx, pool)
-	if version, ok := errors.AsType[*migrations.VersionError](err); ok {
-		return refusal.New("Postgres at %s: %v", where, version)
+	_, version := errors.AsType[*migrations.VersionError](err)
+	if _, encoding := errors.AsType[*migrations.EncodingError](err); version || encoding {
+		return refusal.New("Postgres at %s: %v", where, err)
 	}
 	return err
 }

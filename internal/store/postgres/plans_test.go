@@ -108,7 +108,7 @@ func TestStatementsUseTheirIndexes(t *testing.T) {
 					continue
 				}
 				for name, value := range mode.settings {
-					exec("SET " + name + " = " + value)
+					exec("SET " + name + " = '" + value + "'")
 				}
 				for i, s := range statements {
 					if mode.unsettled && state.name == "filling" && background[s.Name] {
