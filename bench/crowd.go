@@ -41,7 +41,7 @@ func crowds(ctx context.Context, o options) ([]figure, error) {
 		add := func(who, more, wanted string, pulls float64, took time.Duration) {
 			figures = append(figures, figure{
 				fmt.Sprintf("%d waiting of one user, %d per %s, %s apart: %s", n, crowdLimit, crowdPer, crowdGap, who),
-				fmt.Sprintf("%s%.2f pulls per delivered, drained in %s%.1f s (optimum %.1f s)", more, pulls, more, took.Seconds(), optimum.Seconds()), wanted,
+				fmt.Sprintf("%s%.2f pulls per delivery, drained in %s%.1f s (optimum %.1f s)", more, pulls, more, took.Seconds(), optimum.Seconds()), wanted,
 			})
 		}
 		pulls, took, err := pacerCrowd(ctx, n)

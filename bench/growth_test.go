@@ -63,7 +63,7 @@ func of(user, category string) notification.Notification {
 // backlogs delivers notifications of some users while more and more wait for others.
 func backlogs(t *testing.T) [][]string {
 	rows := [][]string{{
-		"deferred", "memory each, all keys", "beside them, delivered a second",
+		"deferred", "memory each, all keys", "other users' deliveries a second",
 		"scripts each", "Redis CPU each", "process CPU each",
 	}}
 	for _, n := range []int{1_000, 10_000, 100_000, 1_000_000} {
@@ -118,7 +118,7 @@ func deferred(t *testing.T, p *pacer) int {
 // crowdsOfUsers delivers one notification to each of more and more users.
 func crowdsOfUsers(t *testing.T) [][]string {
 	rows := [][]string{{
-		"users with one delivered", "memory each", "of it, the windows",
+		"users with one delivery", "memory each", "of it, the windows",
 		"delivered a second", "scripts each", "Redis CPU each", "process CPU each",
 	}}
 	for _, n := range []int{1_000, 10_000, 100_000, 1_000_000} {

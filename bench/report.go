@@ -41,7 +41,7 @@ type report struct {
 
 // rows is the table of ratios: a heading, then a row for each contest.
 func (r report) rows() [][]string {
-	rows := [][]string{{"what", "pacer", "beside", "its", "ratio", "asked", "by CPU time"}}
+	rows := [][]string{{"contest", "pacer", "compared with", "its rate", "ratio", "goal", "ratio by CPU time"}}
 	for _, x := range r.ratios {
 		rows = append(rows, []string{
 			x.name, perSecond(x.ours.rate), x.peer, perSecond(x.theirs.rate), fmt.Sprintf("%.2f", x.Value()),
@@ -52,7 +52,7 @@ func (r report) rows() [][]string {
 }
 
 func (r report) figureRows() [][]string {
-	rows := [][]string{{"what", "measured", "asked"}}
+	rows := [][]string{{"contest", "measured", "goal"}}
 	for _, f := range r.figures {
 		rows = append(rows, []string{f.what, f.got, f.wanted})
 	}

@@ -61,7 +61,7 @@ func (h *Host) Trouble(now time.Time) string {
 	case h.PausedUntil.After(now):
 		return fmt.Sprintf("%s is not called for another %s (%s)", name, timespan.Seconds(h.PausedUntil.Sub(now)), h.last())
 	case h.Breaker == BreakerOpen || h.Breaker == BreakerHalfOpen:
-		return fmt.Sprintf("%s is not called (circuit open for %s, %s)", name, timespan.Seconds(now.Sub(h.OpenSince)), h.last())
+		return fmt.Sprintf("%s is not called (breaker open for %s, %s)", name, timespan.Seconds(now.Sub(h.OpenSince)), h.last())
 	}
 	return ""
 }

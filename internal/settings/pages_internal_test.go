@@ -10,6 +10,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/pacer-notify/pacer/internal/policy"
+	"github.com/pacer-notify/pacer/internal/push"
 	"github.com/pacer-notify/pacer/test/transcript"
 )
 
@@ -91,7 +92,7 @@ func settingsTable(flags []*kong.Flag) string {
 func responses() string {
 	var all strings.Builder
 	for _, channel := range (Channels{}).All() {
-		rows := map[string][]string{}
+		rows := map[string]push.Table{}
 		var order []string
 		for _, row := range channel.Responses {
 			concerns := row.Concerns.String()
@@ -102,18 +103,56 @@ func responses() string {
 			if rows[outcome] == nil {
 				order = append(order, outcome)
 			}
-			rows[outcome] = append(rows[outcome], row.Response())
+			rows[outcome] = append(rows[outcome], row)
 		}
 		if len(order) == 0 {
 			continue
 		}
 		fmt.Fprintf(&all, "## %s\n\n| response | notification | reached anybody | concerns |\n|---|---|---|---|\n", channel.Name)
 		for _, outcome := range order {
-			fmt.Fprintf(&all, "| %s | %s |\n", strings.Join(rows[outcome], "<br>"), outcome)
+			fmt.Fprintf(&all, "| %s | %s |\n", strings.Join(cell(channel.Responses, rows[outcome]), "<br>"), outcome)
 		}
 		all.WriteString("\n")
 	}
 	return strings.TrimSuffix(all.String(), "\n")
+}
+
+// cell lists responses with the same consequences: the statuses first, then the reasons of each status in one line. It
+// leaves out a status that its class, such as 4xx, covers. A class is "other 4xx" where the table has more of it.
+func cell(table, rows push.Table) []string {
+	var lines []string
+	reasons := map[push.Row]int{} // the line of a status and condition
+	for _, row := range rows {
+		if row.Reason == "" {
+			lines = append(lines, statusLine(table, rows, row)...)
+			continue
+		}
+		of := push.Row{Status: row.Status, If: row.If}
+		at, found := reasons[of]
+		if !found {
+			reasons[of] = len(lines)
+			lines = append(lines, row.Response())
+			continue
+		}
+		before, _ := strings.CutSuffix(lines[at], ", "+row.If)
+		lines[at] = strings.TrimSuffix(before+", "+row.Reason+", "+row.If, ", ")
+	}
+	return lines
+}
+
+// statusLine is the line of a row without a reason: none where the row of its class is in the same cell.
+func statusLine(table, rows push.Table, row push.Row) []string {
+	text := row.Response()
+	switch {
+	case row.If != "":
+	case row.Status >= 100:
+		if slices.ContainsFunc(rows, func(r push.Row) bool { return r.Status == row.Status/100 && r.Reason+r.If == "" }) {
+			return nil
+		}
+	case slices.ContainsFunc(table, func(r push.Row) bool { return r.Status/100 == row.Status && r.Reason+r.If == "" }):
+		text = "other " + text
+	}
+	return []string{text}
 }
 
 // deliveries writes what the channels recommend for their deliveries, as policy check prints it.

@@ -70,12 +70,12 @@ type Server struct {
 	PublicURL string `name:"public-url" placeholder:"URL" help:"Where users' browsers and mail providers reach /v1/unsubscribe/ of the API. With it, e-mails have links to unsubscribe. Needs --unsubscribe-key, and --redis-url or --database-url. Default: none."`
 	// UnsubscribeKey signs the links and the bounce address of e-mails. Several keys, with commas between them: the
 	// first signs, all hold. Defaults to none.
-	UnsubscribeKey []string `name:"unsubscribe-key" placeholder:"KEY|file:PATH" json:"-" help:"Key of at least 32 characters that signs the links to unsubscribe and the bounce address of e-mails. NEW,OLD while one replaces the other."`
+	UnsubscribeKey []string `name:"unsubscribe-key" placeholder:"KEY|file:PATH" json:"-" help:"Key of at least 32 characters that signs the links to unsubscribe and the bounce address of e-mails. While you replace it, give both: NEW,OLD."`
 	// APILimits bound the requests of each token, over all processes. They have the form 100/1s. Without tokens each
 	// address has these limits. Defaults to none.
 	APILimits []string `name:"api-limits" placeholder:"N/DURATION" help:"Limits on the requests of each token, such as 100/1s, over all processes. Several apply together. Default: none."`
 	// APIRouteLimits bound the requests of each token to each route, in the same way. Defaults to none.
-	APIRouteLimits []string `name:"api-route-limits" placeholder:"N/DURATION" help:"Limits on the requests of each token to each route. Default: none."`
+	APIRouteLimits []string `name:"api-route-limits" placeholder:"N/DURATION" help:"Limits on the requests of each token to each route, such as 20/1s. Default: none."`
 	// Concurrency is how many deliveries are in flight per process. Defaults to 256.
 	Concurrency int `name:"concurrency" default:"256" placeholder:"N" help:"Deliveries in flight per process. Default: ${default}."`
 	// Partitions is how many partitions the queue has, the same number in the whole deployment. Defaults to 16.

@@ -17,7 +17,7 @@ type Webhooks struct {
 	// EventsEndpoints are URLs that get the events of this deployment. Defaults to none.
 	EventsEndpoints []string `name:"events-endpoints" placeholder:"URL" json:"-" help:"URLs that get the events of this deployment, such as endpoint.disabled, as Standard Webhooks. GET /v1/events lists the same events. Default: none."`
 	// EventsSecret signs them. Defaults to --webhook-secret.
-	EventsSecret string `name:"events-secret" placeholder:"SECRET" json:"-" help:"Standard Webhooks secret (whsec_... or whsk_...) that signs events, or file:PATH; several, with commas, while one replaces another. Default: --webhook-secret."`
+	EventsSecret string `name:"events-secret" placeholder:"SECRET" json:"-" help:"Standard Webhooks secret (whsec_... or whsk_...) that signs events, or file:PATH. While you replace it, give both: NEW,OLD. Default: --webhook-secret."`
 }
 
 // maxReceivers is how many URLs may get the events.

@@ -41,7 +41,7 @@ func report(t *testing.T, rows []row) {
 // tableOf is the table as Markdown.
 func tableOf(rows []row) string {
 	var b strings.Builder
-	b.WriteString("| # | fault, in mid-run | store | accepted | lost | doubled (allowed) | violations | goes on after | all ended after | protection | besides |\n")
+	b.WriteString("| # | fault, in mid-run | store | accepted | lost | doubled (allowed) | violations | goes on after | all ended after | protection | notes |\n")
 	b.WriteString("|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for i, r := range rows {
 		store := "Postgres"

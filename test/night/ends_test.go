@@ -55,7 +55,7 @@ func ends() []*night {
 				d.is("n1", "failed")
 			},
 			alerts: []string{"PacerFailing"},
-			do:     "Have the producer stop using this target.",
+			do:     "If the producer gave the target in `to`, have it stop.",
 		},
 		{
 			title: "The user's device is gone",
@@ -67,7 +67,7 @@ func ends() []*night {
 				d.is("n1", "failed")
 			},
 			alerts: []string{"PacerFailing"},
-			do:     "Nothing: the app registers the device again when the user opens it.",
+			do:     "If it was a device: nothing. The app registers it again when the user opens it.",
 		},
 		{
 			title:  "Every attempt failed",

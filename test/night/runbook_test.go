@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -47,11 +48,24 @@ func runbookPage() (is, want string, err error) {
 // varying are the placeholders, with what surrounds them without a space.
 var varying = regexp.MustCompile(`\b(TIME|CLOCK|DURATION|HOST|PROCESS|COUNT|VERSION|FILE|OPERATOR|SECONDS|USER)\b`)
 
-// table is a chapter's table.
+// table is a chapter's table. Cases in which pacer says the same share a row.
 func (c chapter) table() string {
-	text := "\n| what pacer says | what happened | what to do |\n|---|---|---|\n"
+	happened, do := map[string][]string{}, map[string][]string{}
+	var order []string
 	for _, n := range c.nights {
-		text += fmt.Sprintf("| %s | %s | %s |\n", varying.ReplaceAllString(c.shows(expected.said[n.title]), "…"), n.title, n.do)
+		sentence := varying.ReplaceAllString(c.shows(expected.said[n.title]), "…")
+		if happened[sentence] == nil {
+			order = append(order, sentence)
+		}
+		happened[sentence] = append(happened[sentence], n.title)
+		if !slices.Contains(do[sentence], n.do) {
+			do[sentence] = append(do[sentence], n.do)
+		}
+	}
+	text := "\n| what pacer says | what happened | what to do |\n|---|---|---|\n"
+	for _, sentence := range order {
+		text += fmt.Sprintf("| %s | %s | %s |\n", sentence,
+			strings.Join(happened[sentence], "<br>or: "), strings.Join(do[sentence], "<br>or: "))
 	}
 	return text + "\n"
 }

@@ -18,9 +18,9 @@ type Settings struct {
 	// Secret is the Standard Webhooks secret that signs deliveries, whsec_... Several, separated by commas, all sign,
 	// so that one can replace another. A private key, whsk_..., signs with Ed25519. Registered endpoints have secrets
 	// of their own. Defaults to none: deliveries are not signed.
-	Secret string `name:"secret" example:"whsec_c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0" credential:"" placeholder:"SECRET|file:PATH" json:"-" help:"Standard Webhooks secret (whsec_..., or whsk_... for Ed25519) that signs deliveries; several, with commas, while one replaces another. Without it, they are not signed."`
+	Secret string `name:"secret" example:"whsec_c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0" credential:"" placeholder:"SECRET|file:PATH" json:"-" help:"Standard Webhooks secret (whsec_..., or whsk_... for Ed25519) that signs deliveries. While you replace it, give both: NEW,OLD. Without it, deliveries are not signed."`
 	// Targets are secrets of single targets, host=whsec_... A host with an empty secret is not signed for.
-	Targets []string `name:"targets" example:"hooks.example.com=whsec_dGFyZ2V0dGFyZ2V0dGFyZ2V0dGFyZ2V0" credential:"" placeholder:"HOST=SECRET|file:PATH" json:"-" help:"Secrets of single webhook targets, instead of --webhook-secret."`
+	Targets []string `name:"targets" example:"hooks.example.com=whsec_dGFyZ2V0dGFyZ2V0dGFyZ2V0dGFyZ2V0" credential:"" placeholder:"HOST=SECRET|file:PATH" json:"-" help:"Secrets of single webhook hosts, as HOST=SECRET, instead of --webhook-secret."`
 	// Limits are how often all processes together may call targets, such as 600000/1m. Defaults to none.
 	Limits []string `name:"limits" example:"100/1s" placeholder:"N/DURATION" help:"Calls to webhooks, over all processes. Default: none."`
 }
