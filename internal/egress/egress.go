@@ -100,8 +100,9 @@ func (d *Dialer) control(_ context.Context, _, address string, _ syscall.RawConn
 // maxURL is how long a target may be, in bytes.
 const maxURL = 2048
 
-// CheckURL refuses targets that can't be right. A target must be an http or https URL with a host and without
-// credentials, and its host one that may be dialled. CheckURL looks up nothing. Its errors follow the name of a field, and repeat nothing of the URL but its address.
+// CheckURL refuses targets that can't be right. A target must be an http or https URL without credentials, and its host
+// one that may be dialled. CheckURL looks up nothing. Its errors follow the name of a field, and repeat nothing of the
+// URL but its host.
 func (d *Dialer) CheckURL(raw string) error {
 	switch {
 	case raw == "":

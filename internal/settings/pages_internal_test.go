@@ -23,23 +23,28 @@ var pageCells = strings.NewReplacer("|", `\|`, "*", `\*`)
 // With -update it writes them.
 func TestPagesAreWrittenFromTheCode(t *testing.T) {
 	t.Parallel()
-	for page, text := range map[string]string{
-		"settings": settingsTables(t), "responses": responses(), "channels": deliveries(t),
+	type part struct{ name, text string }
+	for page, parts := range map[string][]part{
+		"settings": {{"settings", settingsTables(t)}}, "responses": {{"responses", responses()}},
+		"channels": {{"members", members()}, {"channels", deliveries(t)}},
 	} {
 		t.Run(page, func(t *testing.T) {
 			t.Parallel()
 			path := "../../docs/" + page + ".md"
-			begin, end := "<!-- "+page+" -->\n", "<!-- end of "+page+" -->\n"
 			whole, err := os.ReadFile(path)
 			if err != nil {
 				t.Fatal(err)
 			}
-			before, rest, begun := strings.Cut(string(whole), begin)
-			_, after, ended := strings.Cut(rest, end)
-			if !begun || !ended {
-				t.Fatalf("%s has no place for what is written", path)
+			want := string(whole)
+			for _, p := range parts {
+				begin, end := "<!-- "+p.name+" -->\n", "<!-- end of "+p.name+" -->\n"
+				before, rest, begun := strings.Cut(want, begin)
+				_, after, ended := strings.Cut(rest, end)
+				if !begun || !ended {
+					t.Fatalf("%s has no place for %s", path, p.name)
+				}
+				want = before + begin + "\n" + p.text + "\n" + end + after
 			}
-			want := before + begin + "\n" + text + "\n" + end + after
 			transcript.Equal(t, path, want)
 		})
 	}
@@ -164,4 +169,28 @@ func deliveries(t *testing.T) string {
 	}
 	table, _, _ := strings.Cut(p.Describe(Channels{}.Deliveries()), "\n\n")
 	return "```text\n" + table + "```\n"
+}
+
+// members writes what the members of objects in the providers' formats must be. Those that must be the same share a row.
+func members() string {
+	var all strings.Builder
+	all.WriteString("| own object of | members | must be |\n|---|---|---|\n")
+	for _, channel := range (Channels{}).All() {
+		rows := map[string][]string{}
+		var order []string
+		for _, f := range channel.OwnFields {
+			must := f.Wanted()
+			if f.Refused != "" {
+				must = "absent: " + f.Refused
+			}
+			if rows[must] == nil {
+				order = append(order, must)
+			}
+			rows[must] = append(rows[must], "`"+f.Path+"`")
+		}
+		for _, must := range order {
+			fmt.Fprintf(&all, "| `%s` | %s | %s |\n", channel.Name, strings.Join(rows[must], ", "), must)
+		}
+	}
+	return all.String()
 }

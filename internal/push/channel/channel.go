@@ -10,6 +10,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/push"
+	"github.com/pacer-notify/pacer/internal/push/content"
 	"github.com/pacer-notify/pacer/internal/push/httpsend"
 	"github.com/pacer-notify/pacer/internal/secret"
 	"github.com/pacer-notify/pacer/internal/signing"
@@ -30,6 +31,8 @@ type Descriptor struct {
 	// OwnFormat describes the JSON object in the provider's format that a notification may have under the channel's
 	// name. It is shown in the API's document. Empty means that there is no such format.
 	OwnFormat string
+	// OwnFields are the members of that object that are checked. They are shown in docs/channels.md.
+	OwnFields content.Fields
 	// TakesHTML is true when a template's HTML part goes into the member html of that object.
 	TakesHTML bool
 	// Local is true when a delivery does not leave the process. Then notifications need no target, users register no

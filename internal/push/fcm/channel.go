@@ -34,6 +34,7 @@ func (s Settings) Channel() channel.Descriptor {
 		Name:       Name,
 		Configured: s.Credentials != "",
 		OwnFormat:  "On this channel: a JSON object that is laid over FCM's message.",
+		OwnFields:  Fields,
 		// What FCM takes for one device.
 		PerTarget:  []throttle.Rule{{Max: 240, Per: time.Minute}, {Max: 5000, Per: time.Hour}},
 		Limits:     s.Limits,

@@ -85,7 +85,7 @@ func New(cfg Config) (*Sender, error) {
 	transport := httpsend.NewHTTP2Transport(cfg.Roots, connections)
 	client := httpsend.NewClient(transport, cmp.Or(cfg.Timeout, time.Minute))
 	return &Sender{
-		url:    cmp.Or(cfg.Endpoint, endpoint) + "/v1/projects/" + project + "/messages:send",
+		url:    strings.TrimSuffix(cmp.Or(cfg.Endpoint, endpoint), "/") + "/v1/projects/" + project + "/messages:send",
 		client: client, transport: transport, connections: connections, tokens: newTokens(account, client),
 	}, nil
 }
@@ -122,6 +122,9 @@ func (s *Sender) Close() error {
 func (Checker) CheckTarget(to string) error {
 	if to == "" || len(to) > maxToken || strings.ContainsFunc(to, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return fmt.Errorf("must be a registration token: 1 to %d printable characters without blanks", maxToken)
+	}
+	if strings.HasPrefix(to, "/topics/") {
+		return errors.New("must be a registration token: a topic reaches many users, whose limits nobody would count")
 	}
 	return nil
 }

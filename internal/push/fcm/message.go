@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -35,6 +36,53 @@ const (
 	// passivelyOnApple is for a message that Apple's devices show, or that sounds there.
 	passivelyOnApple = `{"apns": {"payload": {"aps": {"interruption-level": "passive", "sound": null}}}}`
 )
+
+// othersToo says why a message can't name further targets.
+const othersToo = "would reach others besides the user whose limits count"
+
+var (
+	duration = regexp.MustCompile(`\A[0-9]+(\.[0-9]{1,9})?s\z`)
+	colour   = regexp.MustCompile(`\A#[0-9A-Fa-f]{6}\z`)
+)
+
+// Fields are what Google documents of a message (REST resource projects.messages, version 1).
+var Fields = content.Fields{
+	{Path: "notification", Kind: content.Struct},
+	{Path: "notification.title", Kind: content.Text},
+	{Path: "notification.body", Kind: content.Text},
+	{Path: "notification.image", Kind: content.Text},
+	{Path: "data", Kind: content.TextMap},
+	{Path: "android", Kind: content.Struct},
+	{Path: "android.priority", Kind: content.Text, Values: []string{"NORMAL", "HIGH"}},
+	{Path: "android.ttl", Kind: content.Text, Form: duration, Like: "3600s"},
+	{Path: "android.collapse_key", Kind: content.Text},
+	{Path: "android.restricted_package_name", Kind: content.Text},
+	{Path: "android.data", Kind: content.TextMap},
+	{Path: "android.direct_boot_ok", Kind: content.YesNo},
+	{Path: "android.notification", Kind: content.Struct},
+	{Path: "android.notification.title", Kind: content.Text},
+	{Path: "android.notification.body", Kind: content.Text},
+	{Path: "android.notification.icon", Kind: content.Text},
+	{Path: "android.notification.color", Kind: content.Text, Form: colour, Like: "#00aaff"},
+	{Path: "android.notification.sound", Kind: content.Text},
+	{Path: "android.notification.tag", Kind: content.Text},
+	{Path: "android.notification.click_action", Kind: content.Text},
+	{Path: "android.notification.channel_id", Kind: content.Text},
+	{Path: "android.notification.image", Kind: content.Text},
+	{Path: "android.notification.sticky", Kind: content.YesNo},
+	{Path: "android.notification.visibility", Kind: content.Text, Values: []string{"PRIVATE", "PUBLIC", "SECRET"}},
+	{Path: "apns", Kind: content.Struct},
+	{Path: "apns.headers", Kind: content.TextMap},
+	{Path: "apns.payload", Kind: content.Struct},
+	{Path: "webpush", Kind: content.Struct},
+	{Path: "webpush.headers", Kind: content.TextMap},
+	{Path: "webpush.data", Kind: content.TextMap},
+	{Path: "webpush.notification", Kind: content.Struct},
+	{Path: "fcm_options", Kind: content.Struct},
+	{Path: "token", Refused: "is set from the target"},
+	{Path: "topic", Refused: othersToo},
+	{Path: "condition", Refused: othersToo},
+}
 
 // visible is what the device shows.
 type visible struct {
@@ -119,17 +167,14 @@ func changed(n *notification.Notification, message map[string]any, passive bool)
 			return nil, err
 		}
 	}
-	if err := content.CheckCase(message, "condition", "data", "notification", "token", "topic"); err != nil {
-		return nil, err
-	}
 	if message["token"] != n.To {
 		return nil, errors.New("token: is set from the target")
 	}
-	for _, other := range []string{"topic", "condition"} {
-		if _, given := message[other]; given {
-			return nil, fmt.Errorf("%s: would reach others besides the user whose limits count", other)
-		}
+	delete(message, "token")
+	if err := Fields.Check(message); err != nil {
+		return nil, err
 	}
+	message["token"] = n.To
 	if _, err := content.Encode("FCM", map[string]any{"notification": message["notification"], "data": message["data"]},
 		maxPayload); err != nil {
 		return nil, err

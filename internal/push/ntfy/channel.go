@@ -29,6 +29,7 @@ func (s Settings) Channel() channel.Descriptor {
 		Name:       Name,
 		Configured: s.Server != "",
 		OwnFormat:  "On this channel: a JSON object that is laid over what is published, such as tags, click, icon or actions.",
+		OwnFields:  Fields,
 		Host: func(to string) string {
 			if isTopic(to) {
 				to = s.Server

@@ -2,7 +2,6 @@ package ntfy
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/push/content"
@@ -46,27 +45,32 @@ func message(n *notification.Notification, topic string, passive bool) ([]byte, 
 	return content.Encode("ntfy", message, maxBody)
 }
 
-// fields are what ntfy reads of a message. Its server ignores the case of their names.
-var fields = []string{
-	"actions", "attach", "cache", "call", "click", "delay", "email", "filename", "firebase", "icon", "markdown",
-	"message", "priority", "sequence_id", "tags", "title", "topic",
+// Fields are what ntfy documents for publishing as JSON. Its server ignores the case of names. What is refused would
+// reach others, or would deliver at a time that the user's limits do not allow.
+var Fields = content.Fields{
+	{Path: "title", Kind: content.Text},
+	{Path: "message", Kind: content.Text},
+	{Path: "priority", Kind: content.Whole, Least: 1, Most: 5},
+	{Path: "tags", Kind: content.Texts},
+	{Path: "click", Kind: content.Text},
+	{Path: "icon", Kind: content.Text},
+	{Path: "attach", Kind: content.Text},
+	{Path: "filename", Kind: content.Text},
+	{Path: "markdown", Kind: content.YesNo},
+	{Path: "actions", Kind: content.Structs, Most: 3},
+	{Path: "sequence_id", Kind: content.Text},
+	{Path: "cache", Kind: content.Text},
+	{Path: "firebase", Kind: content.Text},
+	{Path: "topic", Refused: "is set from the target"},
+	{Path: "delay", Refused: "would deliver it at a time that the limits do not allow; set send_at instead"},
+	{Path: "email", Refused: "would reach somebody in a way that no limit counts"},
+	{Path: "call", Refused: "would reach somebody in a way that no limit counts"},
 }
 
-// checkMembers refuses members that would reach others, or would deliver at a time that the user's limits do not allow.
+// checkMembers refuses a message that ntfy would refuse or cut.
 func checkMembers(message map[string]any) error {
-	if err := content.CheckCase(message, fields...); err != nil {
+	if err := Fields.Check(message); err != nil {
 		return err
-	}
-	if _, given := message["topic"]; given {
-		return errors.New("topic: is set from the target")
-	}
-	if _, given := message["delay"]; given {
-		return errors.New("delay: would deliver it at a time that the limits do not allow; set send_at instead")
-	}
-	for _, other := range []string{"email", "call"} {
-		if _, given := message[other]; given {
-			return fmt.Errorf("%s: would reach somebody in a way that no limit counts", other)
-		}
 	}
 	text, ok := message["message"].(string)
 	if !ok {

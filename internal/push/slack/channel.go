@@ -29,7 +29,8 @@ func (s Settings) Channel() channel.Descriptor {
 		Configured: len(s.Hosts) > 0,
 		OwnFormat: "On this channel: a JSON object that is laid over Slack's message, such as blocks or attachments. " +
 			"What it holds is not escaped.",
-		Host: httpsend.HostOf,
+		OwnFields: Fields,
+		Host:      httpsend.HostOf,
 		// What Slack takes for one webhook.
 		PerTarget: []throttle.Rule{{Max: 1, Per: time.Second}},
 		Limits:    s.Limits,

@@ -2,22 +2,29 @@ package slack
 
 import (
 	"errors"
-	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/push/content"
 )
 
-// Slack documents how long a text and how many blocks and attachments a message may have. For a whole message it
-// documents no limit; what a notification may hold in Slack's format is bounded already.
-const (
-	maxText        = 40_000 // characters
-	maxBlocks      = 50
-	maxAttachments = 100
-	maxMessage     = 512 << 10 // bytes
-)
+// maxMessage bounds a message, in bytes. Slack documents no limit for it; what a notification may hold in Slack's format
+// is bounded already.
+const maxMessage = 512 << 10
+
+// Fields are what Slack documents for incoming webhooks. Other servers that take the same messages, such as Mattermost,
+// ignore the case of names.
+var Fields = content.Fields{
+	{Path: "text", Kind: content.Text, Most: 40_000},
+	{Path: "blocks", Kind: content.Structs, Most: 50},
+	{Path: "attachments", Kind: content.Structs, Most: 100},
+	{Path: "unfurl_links", Kind: content.YesNo},
+	{Path: "unfurl_media", Kind: content.YesNo},
+	{Path: "mrkdwn", Kind: content.YesNo},
+	{Path: "thread_ts", Kind: content.Text},
+	{Path: "metadata", Kind: content.Struct},
+	{Path: "channel", Refused: "is set from the target"},
+}
 
 // escape writes a text as Slack wants it, so that nobody is mentioned and no link is made by a title or a body.
 var escape = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
@@ -31,12 +38,14 @@ func message(n *notification.Notification) ([]byte, error) {
 	if err := content.Merge(message, n.Override); err != nil {
 		return nil, err
 	}
-	// Other servers that take the same messages, such as Mattermost, ignore the case.
-	if err := content.CheckCase(message, "channel", "text", "blocks", "attachments"); err != nil {
+	if err := Fields.Check(message); err != nil {
 		return nil, err
 	}
-	if err := checkMembers(message); err != nil {
-		return nil, err
+	text, _ := message["text"].(string)
+	blocks, _ := message["blocks"].([]any)
+	attachments, _ := message["attachments"].([]any)
+	if text == "" && len(blocks) == 0 && len(attachments) == 0 {
+		return nil, errors.New("shows nothing: a message needs a title, a body, blocks or attachments")
 	}
 	return content.Encode("Slack", message, maxMessage)
 }
@@ -52,43 +61,4 @@ func textOf(n *notification.Notification) string {
 		title += "\n"
 	}
 	return title + escape.Replace(n.Body)
-}
-
-// checkMembers refuses messages that Slack would refuse or cut, and those that would reach others.
-func checkMembers(message map[string]any) error {
-	if _, given := message["channel"]; given {
-		return errors.New("channel: is set from the target")
-	}
-	shown := false
-	if given, ok := message["text"]; ok {
-		text, ok := given.(string)
-		if !ok {
-			return errors.New("text: must be a text")
-		}
-		if length := utf8.RuneCountInString(text); length > maxText {
-			return fmt.Errorf("text: has %d characters, and Slack takes at most %d", length, maxText)
-		}
-		shown = text != ""
-	}
-	for _, list := range []struct {
-		name string
-		most int
-	}{{"blocks", maxBlocks}, {"attachments", maxAttachments}} {
-		given, ok := message[list.name]
-		if !ok {
-			continue
-		}
-		all, ok := given.([]any)
-		switch {
-		case !ok:
-			return fmt.Errorf("%s: must be a list", list.name)
-		case len(all) > list.most:
-			return fmt.Errorf("%s: has %d, and Slack takes at most %d", list.name, len(all), list.most)
-		}
-		shown = shown || len(all) > 0
-	}
-	if !shown {
-		return errors.New("shows nothing: a message needs a title, a body, blocks or attachments")
-	}
-	return nil
 }

@@ -116,16 +116,16 @@ func TestContentsThatCannotBeSentAreRefused(t *testing.T) {
 		{name: "no text", override: `{"text":7}`, want: "text: must be a text"},
 		{
 			name: "a text too long", override: `{"text":"` + strings.Repeat("ü", 40_001) + `"}`,
-			want: "text: has 40001 characters, and Slack takes at most 40000",
+			want: "text: must be a text of at most 40000 characters",
 		},
 		{name: "the longest text", override: `{"text":"` + strings.Repeat("ü", 40_000) + `"}`},
 		{
 			name: "too many blocks", override: `{"blocks":[` + strings.Repeat(`{},`, 50) + `{}]}`,
-			want: "blocks: has 51, and Slack takes at most 50",
+			want: "blocks: must be a list of at most 50 objects",
 		},
 		{
 			name: "too many attachments", override: `{"attachments":[` + strings.Repeat(`{},`, 100) + `{}]}`,
-			want: "attachments: has 101, and Slack takes at most 100",
+			want: "attachments: must be a list of at most 100 objects",
 		},
 		{name: "blocks that are none", override: `{"blocks":"x"}`, want: "blocks: must be a list"},
 		{name: "nothing to show", override: `{"text":null}`, want: "shows nothing"},

@@ -28,6 +28,7 @@ func (s Settings) Channel() channel.Descriptor {
 		Name:       Name,
 		Configured: len(s.Hosts) > 0,
 		OwnFormat:  "On this channel: a JSON object that is laid over the Adaptive Card, such as body, actions or msteams.",
+		OwnFields:  Fields,
 		Host:       httpsend.HostOf,
 		// What Teams takes for one webhook.
 		PerTarget: []throttle.Rule{{Max: 4, Per: time.Second}},

@@ -18,6 +18,24 @@ const (
 	cardVersion = "1.2"
 )
 
+// Fields are what Microsoft documents of an Adaptive Card.
+var Fields = content.Fields{
+	{Path: "type", Kind: content.Text, Values: []string{cardType}},
+	{Path: "version", Kind: content.Text},
+	{Path: "body", Kind: content.Structs},
+	{Path: "actions", Kind: content.Structs},
+	{Path: "selectAction", Kind: content.Struct},
+	{Path: "msteams", Kind: content.Struct},
+	{Path: "refresh", Kind: content.Struct},
+	{Path: "authentication", Kind: content.Struct},
+	{Path: "fallbackText", Kind: content.Text},
+	{Path: "speak", Kind: content.Text},
+	{Path: "lang", Kind: content.Text},
+	{Path: "minHeight", Kind: content.Text},
+	{Path: "rtl", Kind: content.YesNo},
+	{Path: "verticalContentAlignment", Kind: content.Text, Values: []string{"top", "center", "bottom"}},
+}
+
 // message makes the message to post: a card with title and body, and over the card the override. A card has no place
 // for data.
 func message(n *notification.Notification) ([]byte, error) {
@@ -25,7 +43,7 @@ func message(n *notification.Notification) ([]byte, error) {
 	if err := content.Merge(card, n.Override); err != nil {
 		return nil, err
 	}
-	if err := content.CheckCase(card, "type", "body"); err != nil {
+	if err := Fields.Check(card); err != nil {
 		return nil, err
 	}
 	if card["type"] != cardType {

@@ -100,7 +100,7 @@ func TestContentsThatCannotBeSentAreRefused(t *testing.T) {
 		{name: "another type", override: `{"type":"MessageCard"}`, want: "type: must be AdaptiveCard"},
 		{name: "another type besides", override: `{"Type":"MessageCard"}`, want: `"Type" must be written type`},
 		{name: "nothing to show", override: `{"body":[]}`, want: "shows nothing"},
-		{name: "a body that is none", override: `{"body":"x"}`, want: "shows nothing"},
+		{name: "a body that is none", override: `{"body":"x"}`, want: "body: must be a list of objects"},
 		{
 			name: "too long", override: `{"speak":"` + strings.Repeat("x", 28<<10) + `"}`,
 			want: "and Teams takes at most 28672",
