@@ -61,8 +61,9 @@ func (o *operator) diff(ctx context.Context, p *policy.Policy) (*desk.PolicyDiff
 
 type policyApplyCommand struct {
 	operator
-	File string        `arg:"" help:"Policy file to put in force." type:"path"`
-	Wait time.Duration `name:"wait" env:"-" default:"30s" placeholder:"DURATION" help:"How long to wait until every process has the policy. Default: ${default}."`
+	File  string        `arg:"" help:"Policy file to put in force." type:"path"`
+	Force bool          `name:"force" env:"-" help:"Also drop categories for which something waits: pacer holds it until its category is back, or until its expires_at."`
+	Wait  time.Duration `name:"wait" env:"-" default:"30s" placeholder:"DURATION" help:"How long to wait until every process has the policy. Default: ${default}."`
 }
 
 // applyPoll is how often the processes are asked which policy they have.
@@ -100,8 +101,20 @@ func (c *policyApplyCommand) replace(ctx context.Context, to streams, in *ops.Po
 	if _, err := fmt.Fprintf(to.out, "%s\n", diff); err != nil {
 		return err
 	}
+	if diff.Refused != "" && !c.Force {
+		return errors.New("the policy was not changed: " + diff.Refused)
+	}
 	if !c.Yes && !sure(to, "Put version "+p.Version()+" into "+in.File+"?") {
 		return errNotSure
+	}
+	if c.Force {
+		status, body, err := c.post(ctx, "/policy/force", []byte(p.Version()))
+		if err != nil {
+			return err
+		}
+		if status != http.StatusOK {
+			return refused("force the policy", status, body)
+		}
 	}
 	return replaceWatched(in, p.Text)
 }

@@ -80,8 +80,8 @@ func reloadOnHangup(
 				return
 			case <-hangups:
 			}
-			if err := process.ReloadPolicy(); err != nil {
-				log.ErrorContext(ctx, "policy file refused; keeping the policy in force", "error", err)
+			if err := process.ReloadPolicy(ctx); err != nil {
+				log.ErrorContext(ctx, "policy not loaded; keeping the policy in force", "error", err)
 			} else {
 				log.InfoContext(ctx, "policy reloaded")
 			}

@@ -51,8 +51,10 @@ type Settings struct {
 	// Drops says that what is due in a closed interval of the plan ends, instead of waiting for the end of the
 	// interval.
 	Drops bool
-	// Paused is how long nothing of the category is granted; 0 while it is not paused.
-	Paused time.Duration
+	// Paused is how long nothing of the category is granted; 0 while it is not paused. Removed says that this is so
+	// because the policy does not name the category, and no operator ends it.
+	Paused  time.Duration
+	Removed bool
 	// Zone is the user's time zone, for what is said to people. Defaults to UTC.
 	Zone *time.Location
 	// Basis names the policy that says this, and the time zone of its closed intervals; it is kept with what is
@@ -64,6 +66,18 @@ type Settings struct {
 // bypasses never does. It has to agree with the Lua function decide_first.
 func (s Settings) TooLate(p notification.Priority, since, slot time.Time) bool {
 	return s.MaxDefer > 0 && !p.AtLeast(s.BypassFrom) && slot.Sub(since) > s.MaxDefer
+}
+
+// PausedBy is why nothing of the category is granted: one of the reasons of package notification; "" when something
+// may be.
+func (s Settings) PausedBy() string {
+	switch {
+	case s.Removed:
+		return notification.ReasonRemoved
+	case s.Paused > 0:
+		return notification.ReasonPaused
+	}
+	return ""
 }
 
 // Config is what the agendas of a deployment need to know.
@@ -180,6 +194,8 @@ type Agendas struct {
 
 	oneServer bool          // not a cluster: one script may name several partitions
 	looking   []atomic.Bool // by partition, on a cluster: whether Due is asking it
+
+	removed sync.Map // since when each category is held that the policy does not name, see noteRemoved
 }
 
 // New makes the agendas of a deployment.

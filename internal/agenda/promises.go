@@ -36,8 +36,13 @@ func (a *Agendas) Promises(ctx context.Context, requests []notification.PromiseR
 		return nil, fmt.Errorf("tell when notifications go: %w", lost(err))
 	}
 	for i, q := range requests {
-		if promises[i].Place > 0 && paused(q.Notification) {
-			promises[i] = pausedPromise(q)
+		if promises[i].Place == 0 {
+			continue
+		}
+		if a.cfg.Settings(q.UserID, q.Category).Removed {
+			promises[i] = pausedPromise(q, notification.ReasonRemoved)
+		} else if paused(q.Notification) {
+			promises[i] = pausedPromise(q, notification.ReasonPaused)
 		}
 	}
 	return promises, nil
@@ -115,9 +120,9 @@ func (l limitsOn) tooLate(since, at throttle.Micros) string {
 	return ""
 }
 
-// pausedPromise is that of a notification that goes when somebody resumes it.
-func pausedPromise(q notification.PromiseRequest) notification.Promise {
-	p := notification.Promise{Decision: notification.DecisionDeferred, Reason: notification.ReasonPaused}
+// pausedPromise is that of a notification that goes when somebody resumes it, or puts its category back.
+func pausedPromise(q notification.PromiseRequest, reason string) notification.Promise {
+	p := notification.Promise{Decision: notification.DecisionDeferred, Reason: reason}
 	if q.MaxWait != nil {
 		p.TooLate = "max_wait " + timespan.Text(*q.MaxWait)
 	}

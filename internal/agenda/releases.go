@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 
-	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
@@ -117,8 +116,8 @@ func (f *forecast) addLater(u *sampledUser, one *laterOne) {
 // addPaused adds what waits in paused categories. Nobody knows when somebody resumes them.
 func (f *forecast) addPaused(u *sampledUser, r *releases) {
 	for category, h := range r.held {
-		if f.agendas.cfg.Settings(u.id, category).Paused > 0 {
-			f.add(notification.ReasonPaused, never, never, float64(h.count)*r.weight)
+		if reason := f.agendas.cfg.Settings(u.id, category).PausedBy(); reason != "" {
+			f.add(reason, never, never, float64(h.count)*r.weight)
 		}
 	}
 }

@@ -301,7 +301,7 @@ func (a *App) BuildPartitions(ctx context.Context) error {
 }
 
 // ReloadPolicy reads the policy file again.
-func (a *App) ReloadPolicy() error { return a.policy.Reload() }
+func (a *App) ReloadPolicy(ctx context.Context) error { return a.policy.Reload(ctx) }
 
 // Addr is where the API listens; empty without the role.
 func (a *App) Addr() string { return a.api.addr() }

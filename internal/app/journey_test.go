@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -12,7 +13,9 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/deployment"
+	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/ops"
+	"github.com/pacer-notify/pacer/internal/policy"
 	"github.com/pacer-notify/pacer/internal/settings"
 	"github.com/pacer-notify/pacer/internal/store/postgres"
 	"github.com/pacer-notify/pacer/internal/throttle"
@@ -79,7 +82,7 @@ func TestJourney(t *testing.T) {
 			d, r := begin(t), newReceiver(t)
 			for _, travel := range []func(*fleet, *receiver){
 				goesByTheLimits, isAcceptedOnce, isTriedAgain, waitsWhilePaused, goesByPreferences, reachesDevices,
-				isPromised, isCancelled, followsThePolicy, isListedAndCounted, outlivesRedis,
+				isPromised, isCancelled, followsThePolicy, holdsWhatThePolicyLost, isListedAndCounted, outlivesRedis,
 			} {
 				travel(d, r)
 			}
@@ -273,7 +276,7 @@ func followsThePolicy(d *fleet, r *receiver) {
 	d.awaitView(slow[1], "deferred", "limit 1/1h")
 	d.writePolicy(strings.Replace(crowdPolicy, "{max: 1, per: 1h}", "{max: 2, per: 1h}", 1))
 	for _, process := range d.apps {
-		if err := process.ReloadPolicy(); err != nil {
+		if err := process.ReloadPolicy(d.t.Context()); err != nil {
 			d.t.Fatal(err)
 		}
 	}
@@ -281,6 +284,53 @@ func followsThePolicy(d *fleet, r *receiver) {
 	d.awaitView(slow[2], "deferred", "limit 2/1h")
 	d.awaitPage(d.apps[0], "/metrics", "\npacer_policy_differs 0\n")
 	d.awaitPage(d.apps[d.last()], "/policy", "max: 2, per: 1h")
+}
+
+// holdsWhatThePolicyLost: a policy that drops a category for which something waits is refused. When it is forced, what
+// waits is held, and its windows are kept until the category is back.
+func holdsWhatThePolicyLost(d *fleet, r *receiver) {
+	d.t.Helper()
+	with := strings.Replace(crowdPolicy, "{max: 1, per: 1h}", "{max: 2, per: 1h}", 1)
+	without := strings.Replace(with, "  slow:\n    limits: [{max: 2, per: 1h}]\n", "", 1)
+	reload := func(text, want string) {
+		d.t.Helper()
+		d.writePolicy(text)
+		for _, process := range d.apps {
+			err := process.ReloadPolicy(d.t.Context())
+			if said := fmt.Sprint(err); want == "" && err != nil || !strings.Contains(said, want) {
+				d.t.Fatalf("the reload said %v, want %q", err, want)
+			}
+		}
+	}
+	reload(with, "")
+	waits := d.bulk(r.crowd("ivy", "slow", 1))[0]
+	d.awaitView(waits, "deferred", "limit 2/1h")
+	reload(without, "slow is gone and ")
+	d.awaitPage(d.apps[0], "/metrics", "\npacer_policy_refused 1\n")
+	d.awaitPage(d.apps[0], "/policy", "slow is gone")
+	d.force(policy.VersionOf(without + patientWebhooks))
+	reload(without, "")
+	d.awaitView(waits, "queued", notification.ReasonRemoved)
+	reload(with, "")
+	d.awaitView(waits, "deferred", "limit 2/1h") // the window was kept
+}
+
+// force has every process take a policy.
+func (d *fleet) force(version string) {
+	d.t.Helper()
+	request, err := http.NewRequestWithContext(d.t.Context(), http.MethodPost,
+		"http://"+d.apps[0].OpsAddr()+"/policy/force", strings.NewReader(version))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	response, err := apitest.Client.Do(request)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		d.t.Fatalf("force a policy: %s", response.Status)
+	}
 }
 
 // isListedAndCounted: lists, counts, metrics and history agree.

@@ -11,6 +11,9 @@ import (
 func (a *App) openPolicy(context.Context) error {
 	watcher, err := policy.NewWatcher(policy.WatcherConfig{
 		Path: a.cfg.Policy, Channels: a.cfg.Channels.Names(), Logger: a.log, OnChange: a.policyChanged,
+		Check: func(ctx context.Context, before, after *policy.Policy) error {
+			return a.deployment.CheckRemoval(ctx, before, after)
+		},
 	})
 	if err != nil {
 		return refusal.New("%v", err)

@@ -47,9 +47,10 @@ func (d *Deployment) Checker(follower *control.Follower, found func(violations, 
 	})
 }
 
-// paused reports whether operators paused what a notification belongs to.
+// paused reports whether operators paused what a notification belongs to, or the policy does not name its category.
 func (d *Deployment) paused(follower *control.Follower, o invariant.Open) bool {
 	partition := dispatch.BacklogOf(o.UserID, o.Category, d.cfg.Settings.Partitions).Partition
-	return follower.Wait(control.Channel, o.Channel) > 0 || follower.Wait(control.Category, o.Category) > 0 ||
+	return d.Rules.CheckCategory(o.Category) != nil ||
+		follower.Wait(control.Channel, o.Channel) > 0 || follower.Wait(control.Category, o.Category) > 0 ||
 		follower.Wait(control.Partition, strconv.Itoa(partition)) > 0
 }

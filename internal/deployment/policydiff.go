@@ -29,5 +29,8 @@ func (d *Deployment) DiffPolicy(ctx context.Context, text []byte) (*desk.PolicyD
 	}
 	current := d.Rules.Current()
 	diff.InForce, diff.Version, diff.Rules = current.Version(), other.Version(), current.Differences(other)
+	if err := d.CheckRemoval(ctx, current, other); err != nil {
+		diff.Refused = err.Error()
+	}
 	return diff, nil
 }

@@ -110,11 +110,23 @@ func (m *Many) CountBulk(ctx context.Context, o BulkOrder) (*BulkCount, error) {
 	return c, nil
 }
 
+// CountWaiting counts what waits in a category, up to [MaxBulk]; more says that there may be more.
+func CountWaiting(ctx context.Context, store Lister, category string) (n int, more bool, err error) {
+	return count(ctx, store, notification.Filter{Category: category, Statuses: []notification.Status{
+		notification.StatusScheduled, notification.StatusQueued, notification.StatusDeferred,
+		notification.StatusRetrying,
+	}})
+}
+
 func (m *Many) count(ctx context.Context, f notification.Filter) (n int, more bool, err error) {
+	return count(ctx, m.Store, f)
+}
+
+func count(ctx context.Context, store Lister, f notification.Filter) (n int, more bool, err error) {
 	f.Limit = countPage
 	known := seen{}
 	for began := time.Now(); ; {
-		found, err := m.Store.Find(ctx, f)
+		found, err := store.Find(ctx, f)
 		if err != nil {
 			return 0, false, err
 		}

@@ -127,9 +127,12 @@ func (d *Desk) explain(ctx context.Context, id string) (*Explanation, error) {
 	if v.Status.Waiting() {
 		w := s.waitOf(v)
 		e.Standing, e.DeliverAt = w.words, optional(w.at)
-		if w.state == StatePaused {
+		switch w.state {
+		case StateRemoved:
+			e.Reason = notification.ReasonRemoved
+		case StatePaused:
 			e.Pause = s.pause(v.Category, string(v.Channel))
-		} else {
+		default:
 			e.Ahead = v.Ahead
 		}
 		if w.state == StateDeferred && !s.redisAway {
@@ -183,8 +186,11 @@ func (d *Desk) View(ctx context.Context, id string) (*notification.View, error) 
 	if err != nil {
 		return nil, err
 	}
-	if w := s.waitOf(v); w.state == StatePaused {
+	if w := s.waitOf(v); w.state == StatePaused || w.state == StateRemoved {
 		v.DeliverAt, v.Ahead, v.Reason, v.Detail = time.Time{}, 0, notification.ReasonPaused, w.words
+		if w.state == StateRemoved {
+			v.Reason = notification.ReasonRemoved
+		}
 	}
 	return v, nil
 }

@@ -80,7 +80,10 @@ func (m *Many) List(ctx context.Context, query url.Values) (*Listing, error) {
 			Host: notification.HostOf(v.To), Priority: v.Priority.String(), Status: v.Status, Reason: v.Reason,
 			Attempts: v.Attempts, Deferrals: v.Deferrals, CreatedAt: v.CreatedAt.UTC(), DeliverAt: v.DeliverAt,
 		}
-		if v.Status.Waiting() && v.Reason == notification.ReasonQuietHours {
+		switch {
+		case v.Status.Waiting() && !slices.Contains(m.Names().Categories, v.Category):
+			listing.Items[i].Reason, listing.Items[i].DeliverAt = notification.ReasonRemoved, time.Time{}
+		case v.Status.Waiting() && v.Reason == notification.ReasonQuietHours:
 			listing.Items[i].Detail = v.Detail
 		}
 	}

@@ -37,6 +37,8 @@ type PolicyDiff struct {
 	Looked int `json:"looked"`
 	// Waiting are the categories in which something waits, by name.
 	Waiting []WaitingDiff `json:"waiting"`
+	// Refused is why the other policy can't come into force now; empty when it can.
+	Refused string `json:"refused,omitempty"`
 }
 
 // WaitingDiff reports what another policy would change for what waits in a category.
@@ -147,6 +149,10 @@ func (d *differ) one(ctx context.Context, of *tally, b *agenda.Sampled, id strin
 		return err
 	}
 	moved := &Moved{ID: id, Before: was.DeliverAt.UTC(), After: will.DeliverAt.UTC()}
+	if d.settings(b.UserID, b.Category).Removed {
+		of.later += many // as long as the category is not back
+		return nil
+	}
 	tooLate := d.settings(b.UserID, b.Category).TooLate(will.Priority, will.WaitsSince, will.DeliverAt)
 	switch {
 	case will.DeliverAt.IsZero() || tooLate:
@@ -216,6 +222,9 @@ func (d *PolicyDiff) String() string {
 	}
 	if d.Looked < d.Users {
 		fmt.Fprintf(&text, "Estimated from %d of %s, picked at random.\n", d.Looked, plural.Of(d.Users, "user", "users"))
+	}
+	if d.Refused != "" {
+		fmt.Fprintf(&text, "\nRefused for now: %s\n", d.Refused)
 	}
 	return text.String()
 }

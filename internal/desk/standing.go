@@ -28,6 +28,7 @@ const (
 	StateScheduled State = "scheduled" // the first waits for its send_at
 	StateRetrying  State = "retrying"  // the first waits for its next attempt
 	StateHeld      State = "held"      // the first waits for its provider
+	StateRemoved   State = "removed"   // the policy does not name the category
 	StatePaused    State = "paused"    // operators paused it
 	StateOptedOut  State = "opted_out" // the user does not want it
 )
@@ -134,6 +135,14 @@ func (s *situation) optedOut(category, channel string) string {
 // moment writes a time in a sentence. The command line finds these, and writes them in the reader's zone.
 func moment(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
 
+// removedWords tell why a category is held that the policy does not name.
+const removedWords = "the policy does not name the category (" + notification.ReasonRemoved + ")"
+
+// removed reports whether the policy does not name a category.
+func (s *situation) removed(category string) bool {
+	return s.policy.Settings(s.userID, category).Removed
+}
+
 // pausedBy says who paused what, since when and why.
 func pausedBy(p *control.Pause) string {
 	text := fmt.Sprintf("%s is paused by %s since %s", p.Subject, p.By, moment(p.At))
@@ -181,6 +190,11 @@ func (s *situation) conclude(c *UserCategory, windows *agenda.UserWindows, first
 	case out != "":
 		c.State = StateOptedOut
 		c.Standing = out + ": its notifications end as cancelled, reason " + notification.ReasonOptedOut
+	case s.removed(c.Category):
+		c.State, c.Standing = StateRemoved, removedWords+": nothing goes out until it is back"
+		if c.count() > 0 {
+			c.Standing += "; " + c.counts()
+		}
 	case p != nil:
 		c.State, c.Standing = StatePaused, pausedBy(p)+": nothing goes out until somebody resumes it"
 		if c.count() > 0 {
@@ -275,7 +289,8 @@ func (s *situation) limits(category string, windows *agenda.UserWindows) Categor
 
 // severity orders the states of categories: what people ordered, then what goes wrong, then what waits.
 var severity = []State{
-	StatePaused, StateOptedOut, StateHeld, StateRetrying, StateDeferred, StateQueued, StateScheduled, StateLimited,
+	StateRemoved, StatePaused, StateOptedOut, StateHeld, StateRetrying, StateDeferred, StateQueued, StateScheduled,
+	StateLimited,
 }
 
 // standingsShown is how many categories the user's own sentence names.

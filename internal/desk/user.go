@@ -55,7 +55,7 @@ type UserPreferences struct {
 // UserCategory is where a user stands in one category.
 type UserCategory struct {
 	Category string `json:"category"`
-	State    State  `json:"state" enum:"free,limited,queued,deferred,scheduled,retrying,held,paused,opted_out" doc:"What comes next, in one word."`
+	State    State  `json:"state" enum:"free,limited,queued,deferred,scheduled,retrying,held,removed,paused,opted_out" doc:"What comes next, in one word."`
 	Standing string `json:"standing" doc:"The same in a sentence, with its cause; for people."`
 	// MaySendNow reports whether a new notification would go out at once.
 	MaySendNow bool `json:"may_send_now" doc:"Whether a new notification would go out at once."`

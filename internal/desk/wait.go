@@ -25,6 +25,13 @@ func (s *situation) waitOf(v *notification.View) wait {
 	if out := s.optedOut(v.Category, channel); out != "" {
 		return wait{state: StateOptedOut, words: out + ": it ends as cancelled, reason " + notification.ReasonOptedOut}
 	}
+	if s.removed(v.Category) {
+		words := removedWords + ": it waits until it is back"
+		if !v.ExpiresAt.IsZero() {
+			words += ", or expires at " + moment(v.ExpiresAt)
+		}
+		return wait{state: StateRemoved, words: words}
+	}
 	if p := s.pause(v.Category, channel); p != nil {
 		return wait{state: StatePaused, words: pausedBy(p) + ": it waits until somebody resumes it"}
 	}

@@ -5,7 +5,9 @@ package effective
 import (
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -36,6 +38,7 @@ type Policy struct {
 	before  atomic.Pointer[policy.Policy] // the one that Replaced saw last
 	earlier earlier
 	since   atomic.Pointer[time.Time] // nil until the first Replaced
+	removed sync.Map                  // the last plan of each category that a policy before this one had
 }
 
 // New makes a Policy, without preferences and pauses, of the one that current gives.
@@ -69,14 +72,18 @@ type categorySettings struct {
 	byPeriod   bool          // a rule counts by day, week or month
 	hours      hours
 	past       hours // for moments that have passed
+
+	unknown sync.Map // when each category was met that the policy does not name
 }
 
-// Settings returns the settings of a user's category, with the user's own limits and quiet hours where there are any. A
-// category that the policy no longer names, because it was reloaded while something of it waited, is throttled as the
-// default category.
+// Settings returns the settings of a user's category, with the user's own limits and quiet hours where there are any.
+// In doubt nothing is sent: a category that the policy does not name is held.
 func (p *Policy) Settings(userID, category string) agenda.Settings {
 	found := p.ofCategory(category)
-	if p.PausedFor != nil {
+	switch {
+	case found.Removed:
+		found.Paused = p.heldFor(category)
+	case p.PausedFor != nil:
 		found.Paused = p.PausedFor(category)
 	}
 	wish, until := p.Own.Of(userID)
@@ -125,7 +132,39 @@ func (p *Policy) ofCategory(category string) agenda.Settings {
 	if found, ok := cached.categories[category]; ok {
 		return found
 	}
-	return cached.categories[policy.DefaultCategory]
+	lacking := agenda.Settings{
+		Plan: cached.categories[policy.DefaultCategory].Plan, Removed: true,
+		Basis: cached.categories[policy.DefaultCategory].Basis,
+	}
+	if plan, ok := p.removed.Load(category); ok {
+		lacking.Plan, _ = plan.(throttle.Plan)
+	}
+	return lacking
+}
+
+// The bounds of how long what waits in a category that the policy does not name is left alone. At first this is brief,
+// and long enough for the wake-up to go back to the queue: during a roll-out, another process may know the category.
+const shortestHeld, longestHeld = 3 * time.Second, time.Minute
+
+// heldFor is how long nothing of a category is looked at that the policy does not name. The waits are spread, so that
+// not all wake-ups come at once.
+func (p *Policy) heldFor(category string) time.Duration {
+	now := p.now()
+	met, _ := p.cached.Load().unknown.LoadOrStore(category, now)
+	since, _ := met.(time.Time)
+	wait := min(max(now.Sub(since)/2, shortestHeld), longestHeld)
+	return wait + rand.N(wait) //nolint:gosec // spread, no secret
+}
+
+// noteRemoved keeps the plans of the categories that another policy had: what is refunded or built again meanwhile
+// finds their windows.
+func (p *Policy) noteRemoved(before, after *policy.Policy) {
+	for name, c := range before.Categories {
+		p.removed.Store(name, c.Plan)
+	}
+	for name := range after.Categories {
+		p.removed.Delete(name)
+	}
 }
 
 // CheckCategory refuses a category that the policy does not name, with a [notification.FieldError] that says which it
@@ -147,7 +186,8 @@ func (p *Policy) categoryFault(name string) string {
 		nearest.Hint(name, names))
 }
 
-// MaxDefer is how long a notification of a category may wait for its limits.
+// MaxDefer is how long a notification of a category may wait for its limits; 0 for one that the policy does not name:
+// nobody knows.
 func (p *Policy) MaxDefer(category string) time.Duration { return p.Settings("", category).MaxDefer }
 
 // longestRetryAfter is the longest wait that a provider may ask for.
@@ -186,6 +226,11 @@ func (p *Policy) ShortestMaxDefer() time.Duration {
 func (p *Policy) LongestWindow(userID string) time.Duration {
 	p.ofCategory(policy.DefaultCategory)
 	longest := p.cached.Load().longest
+	p.removed.Range(func(_, plan any) bool {
+		of, _ := plan.(throttle.Plan)
+		longest = max(longest, longestOf(of))
+		return true
+	})
 	wish, _ := p.Own.Of(userID)
 	for category, own := range wish.Limits {
 		longest = max(longest, longestOf(p.ofCategory(category).Plan.WithOwnLimits(own)))

@@ -209,6 +209,35 @@ func TestHowLongANotificationMayTake(t *testing.T) {
 	}
 }
 
+// A category that the policy does not name is held, whatever bypasses, and without a max_defer. Its limits are known to
+// the process that had them.
+func TestACategoryThatIsGoneIsHeld(t *testing.T) {
+	t.Parallel()
+	current := parse(t, rulesText+"bypass_priority: critical\n")
+	p := effective.New(func() *policy.Policy { return current })
+	for _, gone := range []string{"bulletin", "security"} {
+		before := p.Settings("ada", gone).Plan
+		current = parse(t, "version: 1\nbypass_priority: critical\ncategories: {default: {}}\n")
+		p.Replaced()
+		s := p.Settings("ada", gone)
+		if !s.Removed || s.Paused < 2*time.Second || s.BypassFrom != 0 || s.MaxDefer != 0 || !s.Plan.Equal(before) ||
+			s.PausedBy() != notification.ReasonRemoved || slices.Contains(p.Categories(), gone) {
+			t.Errorf("%s: %+v", gone, s)
+		}
+		if got := p.LongestWindow(""); got != 24*time.Hour {
+			t.Errorf("the windows are kept for %s", got)
+		}
+		current = parse(t, rulesText)
+		p.Replaced()
+		if p.Settings("ada", gone).Removed {
+			t.Errorf("%s is back, and held", gone)
+		}
+	}
+	if !p.Settings("ada", "never").Removed {
+		t.Error("a category that no policy named is not held")
+	}
+}
+
 // A category that a reloaded policy no longer names is delivered as the default category.
 func TestDeliveriesOfACategory(t *testing.T) {
 	t.Parallel()

@@ -36,6 +36,8 @@ const (
 	ReasonReplaced    = "collapse_key"
 	ReasonOptedOut    = "opted_out"
 	ReasonQuietHours  = "quiet_hours"
+	// ReasonRemoved is that of a notification that waits because the policy does not name its category.
+	ReasonRemoved = "category_removed"
 	// ReasonMoved is followed by the id under which the notification goes on, over another channel.
 	ReasonMoved = "moved: "
 )

@@ -35,6 +35,8 @@ type Config struct {
 	PolicyText func() string
 	// DiffPolicy reports what another policy would change.
 	DiffPolicy func(ctx context.Context, text []byte) (*desk.PolicyDiff, error)
+	// ForcePolicy has every process take a version of the policy whatever waits.
+	ForcePolicy func(ctx context.Context, version string) error
 	// Live reads the deployment for everybody who watches the dashboard.
 	Live *Live
 	// Actions change the deployment. A request needs one of Tokens for them; without any it must come to a loopback

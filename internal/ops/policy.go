@@ -63,3 +63,18 @@ func (h *handler) diffPolicy(w http.ResponseWriter, r *http.Request) {
 	diff, err := h.cfg.DiffPolicy(r.Context(), text)
 	h.respond(w, r, diff, err)
 }
+
+// forcePolicy serves POST /policy/force: the version of a policy.
+func (h *handler) forcePolicy(w http.ResponseWriter, r *http.Request) {
+	version, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxText))
+	if err != nil || len(version) == 0 {
+		plain(w, http.StatusBadRequest, "the body must be the version of a policy")
+		return
+	}
+	if err := h.cfg.ForcePolicy(r.Context(), string(version)); err != nil {
+		h.unavailable(w, r, err)
+		return
+	}
+	h.audit(r, "force policy", string(version), "")
+	h.writeJSON(w, r, Done{Done: "policy " + string(version) + " is forced"})
+}

@@ -17,6 +17,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/endpoints"
 	"github.com/pacer-notify/pacer/internal/invariant"
+	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/patience"
 	"github.com/pacer-notify/pacer/internal/presence"
 	"github.com/pacer-notify/pacer/internal/push"
@@ -91,12 +92,29 @@ func (r *Reader) up(ctx context.Context) map[string]bool {
 	return up
 }
 
+// removed are the categories that this process holds because the policy does not name them, as pauses.
+func (r *Reader) removed() (pauses []control.Pause) {
+	for category, since := range r.Agendas.Removed() {
+		if slices.Contains(r.Categories(), category) {
+			continue // it is back
+		}
+		pauses = append(pauses, control.Pause{
+			Subject: control.Subject{Kind: control.Category, Name: category}, At: since,
+			By: "the policy (" + notification.ReasonRemoved + ")",
+		})
+	}
+	return pauses
+}
+
 func (r *Reader) gauges(ctx context.Context) (Gauges, error) {
 	counts, err := r.Agendas.Stats(ctx)
 	if err != nil {
 		return Gauges{}, err
 	}
 	g := Gauges{Counts: counts, Paused: r.Follower.Paused(), RedisMemory: r.Memory.Ratio()}
+	for _, p := range r.removed() {
+		g.Paused = append(g.Paused, p.Subject)
+	}
 	if g.Retime, err = retime.Read(ctx, r.Redis); err != nil {
 		return Gauges{}, err
 	}
@@ -210,7 +228,8 @@ func (r *Reader) snapshot(ctx context.Context) (*Snapshot, error) {
 	}
 	s := &Snapshot{
 		At: at, Counts: counts, Crowds: crowds.Largest, CrowdsExact: crowds.Exact, DrainedAt: crowds.Drained,
-		Pauses: append(pauses, r.Follower.FromOutside()...), Invariants: Invariants(r.Checker.Latest()),
+		Pauses:     slices.Concat(pauses, r.Follower.FromOutside(), r.removed()),
+		Invariants: Invariants(r.Checker.Latest()),
 	}
 	if progress, err := retime.Read(ctx, r.Redis); err != nil {
 		return nil, err

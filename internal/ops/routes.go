@@ -24,6 +24,7 @@ func (h *handler) routes() map[string]http.Handler {
 	routes := map[string]http.Handler{
 		"POST /actions": h.allowed(h.act), "POST /bulk": h.allowed(h.bulk),
 		"POST /policy/diff":      h.allowed(h.diffPolicy),
+		"POST /policy/force":     h.allowed(h.forcePolicy),
 		"POST /bulk/{id}/cancel": h.allowed(h.stopJob),
 		"GET /metrics": promhttp.HandlerFor(h.cfg.Metrics,
 			promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}),

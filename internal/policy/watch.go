@@ -25,6 +25,9 @@ type WatcherConfig struct {
 	Logger *slog.Logger
 	// PollInterval is how often the file is read even if the file system announces no change. Defaults to 10 seconds.
 	PollInterval time.Duration
+	// Check refuses a policy that may not replace the one in force as things are: its error says what to do. A policy
+	// that was refused is checked again at every look. Defaults to allowing all.
+	Check func(ctx context.Context, before, after *Policy) error
 	// OnChange is called with each policy that replaces another, one call at a time, before [Watcher.Reload] returns.
 	// It must not call Reload. Defaults to nothing.
 	OnChange func(*Policy)
@@ -43,6 +46,9 @@ type Watcher struct {
 func NewWatcher(cfg WatcherConfig) (*Watcher, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Check == nil {
+		cfg.Check = func(context.Context, *Policy, *Policy) error { return nil }
 	}
 	if cfg.OnChange == nil {
 		cfg.OnChange = func(*Policy) {}
@@ -87,6 +93,10 @@ func (w *Watcher) put(p *Policy) {
 func (w *Watcher) refuse(fault, version string) bool {
 	standing := w.InForce()
 	another := standing.Refused != fault
+	if fault != "" && standing.RefusedVersion == version && version != "" {
+		another = false // as many wait as do now
+		standing.Refused = fault
+	}
 	if another {
 		standing.Refused, standing.RefusedAt = fault, time.Now().UTC()
 	}
@@ -109,10 +119,10 @@ func (w *Watcher) Name() string {
 // Current is the policy in force.
 func (w *Watcher) Current() *Policy { return w.current.Load() }
 
-// Reload reads the policy file again and puts it in force. When the file can't be read or has faults, the policy in
-// force stays, and the error says why. Reload logs nothing.
-func (w *Watcher) Reload() error {
-	_, err := w.reload()
+// Reload reads the policy file again and puts it in force. When the file can't be read, has faults or is refused, the
+// policy in force stays, and the error says why. Reload logs nothing.
+func (w *Watcher) Reload(ctx context.Context) error {
+	_, err := w.reload(ctx)
 	return err
 }
 
@@ -125,20 +135,25 @@ const (
 	replaced             // another policy is in force now
 	restored             // the file had a fault, and is correct again: it holds the policy in force
 	refused              // the file has a fault
+	notNow               // the file is correct, and may not be in force as things are
 	refusedAgain         // the file has the same fault as at the last reload
 )
 
-func (w *Watcher) reload() (outcome, error) {
+func (w *Watcher) reload(ctx context.Context) (outcome, error) {
 	if w.cfg.Path == "" {
 		return unchanged, nil
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p, version, err := w.read()
+	found := refused
+	if err == nil && p.Text != w.Current().Text {
+		found, err = notNow, w.cfg.Check(ctx, w.Current(), p)
+	}
 	switch {
 	case err != nil:
 		if w.refuse(err.Error(), version) {
-			return refused, err
+			return found, err
 		}
 		return refusedAgain, err
 	case p.Text != w.Current().Text:
@@ -195,7 +210,7 @@ func (w *Watcher) Run(ctx context.Context) {
 
 // check reloads the policy, and logs it when something has changed.
 func (w *Watcher) check(ctx context.Context) {
-	result, err := w.reload()
+	result, err := w.reload(ctx)
 	log := w.cfg.Logger.With("policy", w.cfg.Path)
 	switch result {
 	case replaced:
@@ -204,6 +219,8 @@ func (w *Watcher) check(ctx context.Context) {
 		log.InfoContext(ctx, "policy file is correct again: it holds the policy in force")
 	case refused:
 		log.ErrorContext(ctx, "policy file refused; keeping the policy in force", "error", err)
+	case notNow:
+		log.WarnContext(ctx, "policy not loaded; keeping the policy in force", "error", err)
 	case unchanged, refusedAgain:
 	}
 }

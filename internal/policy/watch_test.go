@@ -234,11 +234,11 @@ func TestReload(t *testing.T) {
 		t.Errorf("named %q", w.Name())
 	}
 
-	if err := w.Reload(); err != nil || changes != 0 {
+	if err := w.Reload(t.Context()); err != nil || changes != 0 {
 		t.Errorf("the same file again: %v, %d changes", err, changes)
 	}
 	write(t, path, gapText(2*time.Second))
-	if err := w.Reload(); err != nil || changes != 1 || gapOf(t, w.Current()) != 2*time.Second {
+	if err := w.Reload(t.Context()); err != nil || changes != 1 || gapOf(t, w.Current()) != 2*time.Second {
 		t.Errorf("another file: %v, %d changes, gap %s", err, changes, gapOf(t, w.Current()))
 	}
 	if diff := cmp.Diff(gapText(2*time.Second), w.Current().Text); diff != "" {
@@ -247,12 +247,12 @@ func TestReload(t *testing.T) {
 	good := w.Current()
 	write(t, path, "version: 1\n")
 	for range 2 {
-		if _, ok := errors.AsType[*policy.Fault](w.Reload()); !ok || w.Current() != good {
+		if _, ok := errors.AsType[*policy.Fault](w.Reload(t.Context())); !ok || w.Current() != good {
 			t.Errorf("faulty file: no fault, or the policy is %+v", w.Current())
 		}
 	}
 	do(t, os.Remove(path))
-	if err := w.Reload(); !errors.Is(err, fs.ErrNotExist) || w.Current() != good {
+	if err := w.Reload(t.Context()); !errors.Is(err, fs.ErrNotExist) || w.Current() != good {
 		t.Errorf("no file: %v, policy %+v", err, w.Current())
 	}
 	if changes != 1 || len(logged) != 0 {
@@ -279,7 +279,7 @@ func TestTheRefusedVersionIsTold(t *testing.T) {
 		{func() { write(t, path, gapText(time.Second)) }, "", ""}, // as at first
 	} {
 		c.change()
-		err := w.Reload()
+		err := w.Reload(t.Context())
 		in := w.InForce()
 		if in.RefusedVersion != c.version || !strings.Contains(in.Refused, c.fault) || (c.fault == "") != (err == nil) {
 			t.Errorf("step %d: version %q is refused: %q, %v", i, in.RefusedVersion, in.Refused, err)
@@ -301,7 +301,7 @@ func TestReloadReadsNoMoreThanAPolicyMayHave(t *testing.T) {
 	path := policyFile(t)
 	w, err := policy.NewWatcher(policy.WatcherConfig{Path: path})
 	do(t, err, os.Truncate(path, 1<<40)) // a sparse file of a terabyte
-	if err := w.Reload(); err == nil || !strings.Contains(err.Error(), "more than the 1048576 bytes") {
+	if err := w.Reload(t.Context()); err == nil || !strings.Contains(err.Error(), "more than the 1048576 bytes") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -309,7 +309,7 @@ func TestReloadReadsNoMoreThanAPolicyMayHave(t *testing.T) {
 func TestBuiltInPolicyNeverChanges(t *testing.T) {
 	t.Parallel()
 	w := watch(t, "", time.Millisecond)
-	do(t, w.Reload())
+	do(t, w.Reload(t.Context()))
 	if diff := cmp.Diff(policy.Default(), w.Current()); diff != "" {
 		t.Errorf("not the built-in policy (-want +got):\n%s", diff)
 	}
@@ -359,7 +359,7 @@ func TestWatcherUnderConcurrency(t *testing.T) {
 	}
 	for i := range 50 {
 		write(t, path+".new", gapText(time.Duration(i+2)*time.Second))
-		do(t, os.Rename(path+".new", path), w.Reload())
+		do(t, os.Rename(path+".new", path), w.Reload(t.Context()))
 	}
 	close(stop)
 	group.Wait()
