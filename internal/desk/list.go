@@ -246,7 +246,7 @@ func setMoment(set func(*notification.Filter, time.Time),
 
 // ParseMoment reads an RFC 3339 time, or a duration: how long before now.
 func ParseMoment(value string, now time.Time) (time.Time, error) {
-	if at, err := time.Parse(time.RFC3339, value); err == nil {
+	if at, err := notification.ParseTime(value); err == nil {
 		return at, nil
 	}
 	ago, err := policy.ParseDuration(value)

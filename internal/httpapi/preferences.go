@@ -35,8 +35,25 @@ type Preferences struct {
 	TimeZone string                `json:"time_zone,omitempty" doc:"A name such as Europe/Vienna; no offset. The policy's windows and calendar limits go by it. Without it, by the policy's time_zone."`
 	// QuietHours and QuietUntil are nil for none.
 	QuietHours *QuietHours `json:"quiet_hours,omitempty"`
-	QuietUntil *time.Time  `json:"quiet_until,omitempty" doc:"Nothing goes out before this moment, at most 366 days ahead; then it ends by itself."`
+	QuietUntil *moment     `json:"quiet_until,omitempty" doc:"Nothing goes out before this moment, at most 366 days ahead; then it ends by itself."`
 	UpdatedAt  *time.Time  `json:"updated_at,omitempty" readOnly:"true"`
+}
+
+// moment is a time that [notification.ParseTime] reads. The library's check of the format knows fewer forms.
+type moment string
+
+// Schema implements [huma.SchemaProvider].
+func (moment) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeString, Extensions: map[string]any{"format": "date-time"}}
+}
+
+// showMoment is nil for no time.
+func showMoment(t time.Time) *moment {
+	if t.IsZero() {
+		return nil
+	}
+	text := moment(t.UTC().Format(time.RFC3339Nano))
+	return &text
 }
 
 // OptOut names the categories and channels that a user does not want.
@@ -213,12 +230,14 @@ func (p Preferences) parse() (*notification.Preferences, error) {
 		parsed.QuietHours = p.QuietHours.RawMessage
 	}
 	if p.QuietUntil != nil {
-		parsed.QuietUntil = p.QuietUntil.UTC().Truncate(time.Microsecond)
-		if time.Until(parsed.QuietUntil) > farthestQuiet {
-			faults = append(faults, &notification.FieldError{
-				Field: "quiet_until", Message: "must be at most 366 days ahead",
-			})
+		until, err := notification.ParseTime(string(*p.QuietUntil))
+		if err == nil && time.Until(until) > farthestQuiet {
+			err = errors.New("must be at most 366 days ahead")
 		}
+		if err != nil {
+			faults = append(faults, &notification.FieldError{Field: "quiet_until", Message: err.Error()})
+		}
+		parsed.QuietUntil = until.UTC().Truncate(time.Microsecond)
 	}
 	for category, limits := range p.Limits {
 		if limits == nil { // no limits at all is an empty object
@@ -238,7 +257,7 @@ func showPreferences(p *notification.Preferences) Preferences {
 			Categories: append([]string{}, p.OptOutCategories...),
 			Channels:   append([]string{}, p.OptOutChannels...),
 		},
-		TimeZone: p.TimeZone, QuietUntil: optional(p.QuietUntil), UpdatedAt: optional(p.UpdatedAt),
+		TimeZone: p.TimeZone, QuietUntil: showMoment(p.QuietUntil), UpdatedAt: optional(p.UpdatedAt),
 		Limits: map[string]*OwnLimits{},
 	}
 	if len(p.QuietHours) > 0 {

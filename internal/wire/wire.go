@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"regexp"
 	"strings"
 	"time"
 
@@ -193,20 +192,14 @@ func parseMaxWait(text string) (*time.Duration, error) {
 	return &d, nil
 }
 
-// moment is RFC 3339 as pacer takes it on every way in: time.Parse would also take one digit for an hour, or a comma,
-// and Postgres hour 24. Neither knows every offset.
-var moment = regexp.MustCompile(
-	`^2\d{3}-\d\d-\d\dT([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d+)?(Z|[+-](0\d|1[0-5]):[0-5]\d)$`)
-
 // parseTime reads an RFC 3339 time of this millennium. An empty text is no time.
 func parseTime(field, text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
-	t, err := time.Parse(time.RFC3339, text)
-	if err != nil || !moment.MatchString(text) {
-		return time.Time{}, &notification.FieldError{Field: field, Message: fmt.Sprintf(
-			"must be an RFC 3339 time, such as 2026-01-02T15:04:05Z, is %s", nearest.Quote(text))}
+	t, err := notification.ParseTime(text)
+	if err != nil {
+		return time.Time{}, &notification.FieldError{Field: field, Message: err.Error()}
 	}
 	return t, nil
 }

@@ -49,9 +49,6 @@ func TestNothingDependsOnASessionsSettings(t *testing.T) {
 			w.wantDelivered(t, "ada", "ada-free-1")
 			producer := postgrestest.Connect(t, url)
 			// The regular expressions of pacer.enqueue hold backslashes.
-			if _, err := producer.Exec(t.Context(), "SET standard_conforming_strings = on"); err != nil {
-				t.Fatal(err)
-			}
 			if _, err := producer.Exec(t.Context(), `SELECT pacer.enqueue('{"id": "own", "user_id": "ben", "category": "free",
 				"data": {"a": [1.50, null]}, "expires_at": "2099-01-02T03:04:05+05:45"}')`); err != nil {
 				t.Fatal(err)
