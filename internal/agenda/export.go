@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -39,6 +40,9 @@ func (a *Agendas) EachKey(
 // errFound ends a search.
 var errFound = errors.New("found")
 
+// ofNobody are the keys of a partition that tell of no notification and no user: they stay when all others have gone.
+var ofNobody = regexp.MustCompile(`\}:(c|a|sweep|generation|holders|moved)$`)
+
 // HoldsAny reports whether the partitions hold anything of a deployment whose store is Redis. Partitions that were
 // built from another store, or are being built, hold nothing of one.
 func (a *Agendas) HoldsAny(ctx context.Context) (bool, error) {
@@ -47,7 +51,7 @@ func (a *Agendas) HoldsAny(ctx context.Context) (bool, error) {
 	}
 	err := a.EachKey(ctx, "", func(_ context.Context, _ redis.UniversalClient, keys []string) error {
 		for _, key := range keys {
-			if !strings.HasSuffix(key, "}:moved") {
+			if !ofNobody.MatchString(key) {
 				return errFound
 			}
 		}

@@ -30,6 +30,14 @@ func TestAProcessOnRedisIsRefusedOnceTheStoreHasMoved(t *testing.T) {
 	}
 	backlog := dispatch.BacklogOf("ada", "chat", 2)
 	entry := agenda.Entry{ID: "n", UserID: "ada", Category: "chat", Priority: 3, Payload: "{}"}
+	// What a partition keeps when all have gone is nobody's.
+	if _, err := here.Sweep(t.Context(), backlog.Partition); err != nil {
+		t.Fatal(err)
+	}
+	client.HSet(t.Context(), "pacer:{push-0}:c", "accepted", 9)
+	if holds, err := elsewhere.HoldsAny(t.Context()); err != nil || holds {
+		t.Errorf("when all have gone, the partitions hold nothing: %v, %v", holds, err)
+	}
 	if _, err := here.Accept(t.Context(), backlog.Partition, []agenda.Entry{entry}); err != nil {
 		t.Fatal(err)
 	}

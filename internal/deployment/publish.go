@@ -8,9 +8,13 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// publish writes what others have to know of the deployment.
+// publish writes what others have to know of the deployment. The policy that was published before may have categories
+// for which something waits, and whose windows count on.
 func (d *Deployment) publish(ctx context.Context) error {
 	client := d.Redis.Client
+	if before, err := Policy(ctx, client); err == nil && before != nil {
+		d.Rules.Succeeds(before)
+	}
 	if err := PublishPolicy(ctx, client, d.Rules.Current()); err != nil {
 		return err
 	}

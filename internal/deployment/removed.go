@@ -40,10 +40,10 @@ func (d *Deployment) CheckRemoval(ctx context.Context, before, after *policy.Pol
 		switch {
 		case err != nil:
 			waits = "could not be counted (" + err.Error() + ")"
+		case n == 0: // or none of the many that the time sufficed for: if one waits, it is held
+			continue
 		case more:
 			waits = "at least " + waits
-		case n == 0:
-			continue
 		}
 		faults = append(faults, category+" is gone and "+waits)
 	}

@@ -32,7 +32,7 @@ func (p *Policy) Replaced() Change {
 	p.since.Store(&now)
 	before := p.before.Swap(after)
 	p.earlier.note(before)
-	p.noteRemoved(before, after)
+	p.Succeeds(before)
 	sameHours := before.TimeZone == after.TimeZone && reflect.DeepEqual(before.QuietHours, after.QuietHours) &&
 		reflect.DeepEqual(before.Windows, after.Windows)
 	c := Change{

@@ -156,13 +156,13 @@ func (p *Policy) heldFor(category string) time.Duration {
 	return wait + rand.N(wait) //nolint:gosec // spread, no secret
 }
 
-// noteRemoved keeps the plans of the categories that another policy had: what is refunded or built again meanwhile
+// Succeeds keeps the plans of the categories that only an earlier policy has: what is refunded or built again meanwhile
 // finds their windows.
-func (p *Policy) noteRemoved(before, after *policy.Policy) {
+func (p *Policy) Succeeds(before *policy.Policy) {
 	for name, c := range before.Categories {
 		p.removed.Store(name, c.Plan)
 	}
-	for name := range after.Categories {
+	for name := range p.Current().Categories {
 		p.removed.Delete(name)
 	}
 }
