@@ -53,6 +53,11 @@ var fcmScripts = []script{
 	{row: "429", reply: status(429), means: "throttled returned no everybody 1m"},
 	{row: "429 QUOTA_EXCEEDED", reply: google(429, "QUOTA_EXCEEDED"), means: "throttled returned no everybody 1m"},
 	{
+		row: "429 QUOTA_EXCEEDED", reply: google(429, "QUOTA_EXCEEDED",
+			`{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"12.5s"}`),
+		means: "throttled returned no everybody 12.5s", unread: true,
+	},
+	{
 		row: "429 QUOTA_EXCEEDED, the device's quota", reply: google(429, "QUOTA_EXCEEDED", deviceQuota),
 		means: "throttled returned no target 1m",
 	},

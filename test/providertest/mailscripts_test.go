@@ -63,6 +63,18 @@ var emailScripts = []script{
 	{row: "5xx 5.1.1", reply: with(550, "5.1.1 no"), means: "target_gone returned no target"},
 	{row: "5xx 5.1.2", reply: with(550, "5.1.2 no"), means: "target_gone returned no target"},
 	{row: "5xx 5.1.3", reply: with(550, "5.1.3 no"), means: "target_gone returned no target"},
+	{
+		row: "5xx 5.1.3, to an internationalized address", target: "ada@bücher.example", reply: with(550, "5.1.3 no"),
+		means: "permanent returned no target",
+	},
+	{
+		row: "no SMTPUTF8 for an address that is not ASCII before the @", target: "ünal@example.com",
+		means: "permanent returned no target",
+	},
+	{
+		row: "no SMTPUTF8 for a sender's address that is not ASCII before the @", set: 4,
+		means: "credentials_refused returned no everybody",
+	},
 	{row: "5xx 5.1.6", reply: with(550, "5.1.6 no"), means: "target_gone returned no target"},
 	{row: "5xx 5.1.10", reply: with(550, "5.1.10 no"), means: "target_gone returned no target"},
 	{row: "5xx 5.2.1", reply: with(550, "5.2.1 no"), means: "target_gone returned no target"},
@@ -109,11 +121,10 @@ var _ = add("email", emailBench)
 func emailBench(t *testing.T) *bench {
 	t.Helper()
 	server := providertest.StartSMTP(t, providertest.SMTPConfig{})
-	to := func(address string) channel.Descriptor {
-		return email.Settings{
-			Server: "smtp://pacer@" + address, Password: "secret", From: "pacer@example.com",
-		}.Channel()
+	from := func(sender, address string) channel.Descriptor {
+		return email.Settings{Server: "smtp://pacer@" + address, Password: "secret", From: sender}.Channel()
 	}
+	to := func(address string) channel.Descriptor { return from("pacer@example.com", address) }
 	return &bench{
 		scripts: emailScripts, follow: server.Follow, unplug: server.Unplug, target: "ada@example.com",
 		channels: []channel.Descriptor{
@@ -121,6 +132,7 @@ func emailBench(t *testing.T) *bench {
 			to(strings.Replace(server.Address(), "127.0.0.1", "localhost", 1)), // which the certificate is not for
 			to(providertest.StartSMTP(t, providertest.SMTPConfig{Plain: true}).Address()),
 			to(providertest.StartSMTP(t, providertest.SMTPConfig{NoLogin: true}).Address()),
+			from("üpacer@example.com", server.Address()),
 		},
 	}
 }

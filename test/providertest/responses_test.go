@@ -1,11 +1,14 @@
 package providertest_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,6 +34,8 @@ type script struct {
 	first int
 	// set is which of the bench's descriptors is called. Defaults to the first.
 	set int
+	// target is whom it is for. Defaults to the bench's.
+	target string
 	// override is the notification's content in the provider's format.
 	override string
 	// unread is true when the sender does not ask the table what the response means.
@@ -167,7 +172,7 @@ func (b *bench) send(t *testing.T, s script) string {
 	}
 	defer func() { _ = opened.Close() }()
 	m := push.Message{Attempt: 1, AdmittedAt: time.Unix(1_800_000_000, 0), Notification: &notification.Notification{
-		ID: "n1", UserID: "ada", Category: "chat", Channel: described.Name, To: b.target, Title: "hello", Body: "world",
+		ID: "n1", UserID: "ada", Category: "chat", Channel: described.Name, To: cmp.Or(s.target, b.target), Title: "hello", Body: "world",
 		Priority: notification.PriorityNormal, CreatedAt: time.Unix(1_800_000_000, 0),
 	}}
 	if s.override != "" {
@@ -177,12 +182,19 @@ func (b *bench) send(t *testing.T, s script) string {
 		t.Fatal(err)
 	}
 	ctx, dripped := push.WatchDrip(t.Context())
-	text := outcome(push.Classify(opened.Senders[described.Name].Send(ctx, m)))
+	failure := push.Classify(opened.Senders[described.Name].Send(ctx, m))
+	if code := codeOf.FindString(s.row); failure != nil && !strings.Contains(failure.Code, strings.Replace(code, " ", ".", 1)) {
+		t.Errorf("the code is %q", failure.Code)
+	}
+	text := outcome(failure)
 	if dripped() {
 		text += ", dripped"
 	}
 	return text
 }
+
+// codeOf is what a row's code begins with: its status, and the provider's word where there is one.
+var codeOf = regexp.MustCompile(`^\d{3}( \w+)?`)
 
 // outcome puts into words what became of a delivery.
 func outcome(failure *push.Error) string {

@@ -148,7 +148,7 @@ func (d *dialogue) command(verb, rest string) bool {
 
 // extensions is the reply to EHLO.
 func (d *dialogue) extensions() string {
-	all := []string{"mail.example.com", "8BITMIME", "SMTPUTF8", "ENHANCEDSTATUSCODES"}
+	all := []string{"mail.example.com", "8BITMIME", "ENHANCEDSTATUSCODES"}
 	if !d.server.cfg.Plain && !d.secured {
 		all = append(all, "STARTTLS")
 	}

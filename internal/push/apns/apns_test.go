@@ -11,9 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
-
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/push"
 	"github.com/pacer-notify/pacer/internal/push/apns"
@@ -39,120 +36,6 @@ func message() push.Message {
 		ID: "n1", UserID: "ada", Category: "chat", Channel: apns.Name, To: deviceToken, Title: "hello", Body: "world",
 		Priority: notification.PriorityNormal,
 	}}
-}
-
-func TestResponsesAreClassified(t *testing.T) {
-	t.Parallel()
-	const since = 1_790_000_000_000
-	for _, c := range []struct {
-		status     int
-		body       string
-		retryAfter string
-		want       *push.Error // nil: delivered
-	}{
-		{status: 200},
-		{
-			status: 400, body: "BadDeviceToken",
-			want: &push.Error{
-				Class: push.TargetGone, Code: "400.BadDeviceToken", Concerns: push.ConcernsCredential,
-			},
-		},
-		{
-			status: 400, body: "DeviceTokenNotForTopic",
-			want: &push.Error{
-				Class: push.TargetGone, Code: "400.DeviceTokenNotForTopic", Concerns: push.ConcernsCredential,
-			},
-		},
-		{status: 400, body: "PayloadEmpty", want: &push.Error{Class: push.Permanent, Code: "400.PayloadEmpty"}},
-		{
-			status: 400, body: "TopicDisallowed",
-			want: &push.Error{
-				Class: push.CredentialsRefused, Code: "400.TopicDisallowed", Concerns: push.ConcernsEverybody,
-			},
-		},
-		{status: 400, body: "IdleTimeout", want: &push.Error{Class: push.Transient, Code: "400.IdleTimeout"}},
-		{
-			status: 403, body: "InvalidProviderToken",
-			want: &push.Error{
-				Class: push.CredentialsRefused, Code: "403.InvalidProviderToken", Concerns: push.ConcernsEverybody,
-			},
-		},
-		{
-			status: 403, body: "ExpiredProviderToken",
-			want: &push.Error{
-				Class: push.CredentialsRefused, Code: "403.ExpiredProviderToken", Concerns: push.ConcernsEverybody,
-			},
-		},
-		{
-			status: 403, body: "MissingProviderToken",
-			want: &push.Error{
-				Class: push.CredentialsRefused, Code: "403.MissingProviderToken", Concerns: push.ConcernsEverybody,
-			},
-		},
-		{status: 404, body: "BadPath", want: &push.Error{Class: push.Permanent, Code: "404.BadPath"}},
-		{
-			status: 410, body: "Unregistered",
-			want: &push.Error{Class: push.TargetGone, Code: "410.Unregistered", GoneSince: time.UnixMilli(since)},
-		},
-		{
-			status: 410, body: "ExpiredToken",
-			want: &push.Error{Class: push.TargetGone, Code: "410.ExpiredToken", GoneSince: time.UnixMilli(since)},
-		},
-		{status: 413, body: "PayloadTooLarge", want: &push.Error{Class: push.Permanent, Code: "413.PayloadTooLarge"}},
-		{status: 429, body: "TooManyRequests", want: &push.Error{Class: push.Throttled, Code: "429.TooManyRequests"}},
-		{
-			status: 429, body: "TooManyRequests", retryAfter: "7",
-			want: &push.Error{Class: push.Throttled, Code: "429.TooManyRequests", RetryAfter: 7 * time.Second},
-		},
-		{
-			status: 429, body: "TooManyProviderTokenUpdates",
-			want: &push.Error{
-				Class: push.Throttled, Code: "429.TooManyProviderTokenUpdates", Concerns: push.ConcernsEverybody,
-			},
-		},
-		{
-			status: 500, body: "InternalServerError",
-			want: &push.Error{Class: push.Transient, Code: "500.InternalServerError"},
-		},
-		{
-			status: 503, body: "Shutdown", retryAfter: "90000",
-			want: &push.Error{Class: push.Transient, Code: "503.Shutdown", RetryAfter: time.Hour},
-		},
-		{
-			status: 502, body: "<html>a proxy's words</html>", retryAfter: "3",
-			want: &push.Error{Class: push.Ambiguous, Code: "502", RetryAfter: 3 * time.Second},
-		},
-		{status: 418, body: "canary", want: &push.Error{Class: push.Permanent, Code: "418"}},
-	} {
-		t.Run(fmt.Sprint(c.status, c.body, c.retryAfter), func(t *testing.T) {
-			t.Parallel()
-			reply := c.body
-			switch {
-			case c.status == 410:
-				reply = fmt.Sprintf(`{"reason":%q,"timestamp":%d}`, c.body, since)
-			case c.body != "" && !strings.HasPrefix(c.body, "<"):
-				reply = fmt.Sprintf(`{"reason":%q}`, c.body)
-			}
-			if c.want != nil {
-				c.want.Reply, c.want.Concerns = reply, c.want.Whom()
-			}
-			sender, _ := bench(t, func(w http.ResponseWriter, _ *http.Request) {
-				if c.retryAfter != "" {
-					w.Header().Set("Retry-After", c.retryAfter)
-				}
-				w.WriteHeader(c.status)
-				_, _ = io.WriteString(w, reply)
-			})
-			err := sender.Send(t.Context(), message())
-			got, _ := errors.AsType[*push.Error](err)
-			if (err == nil) != (c.want == nil) {
-				t.Fatalf("gives %v, want %v", err, c.want)
-			}
-			if diff := cmp.Diff(c.want, got, cmpopts.EquateApproxTime(0)); diff != "" {
-				t.Errorf("outcome differs (-want +got):\n%s", diff)
-			}
-		})
-	}
 }
 
 // A connection may end within the body that has the reason. Then the status decides, where no reason says otherwise.

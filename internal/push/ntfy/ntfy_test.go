@@ -2,13 +2,10 @@ package ntfy_test
 
 import (
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -190,59 +187,6 @@ func TestContentsThatCannotBeSentAreRefused(t *testing.T) {
 			err := ntfy.Checker{}.CheckContent(m.Notification)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %s", err, c.want)
-			}
-		})
-	}
-}
-
-func TestResponsesAreClassified(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		name       string
-		status     int
-		retryAfter string
-		want       *push.Error // nil: delivered
-	}{
-		{name: "published", status: 200},
-		{name: "a redirect", status: 302, want: &push.Error{Class: push.Permanent, Code: "302"}},
-		{name: "a bad request", status: 400, want: &push.Error{Class: push.Permanent, Code: "400"}},
-		{name: "a bad token", status: 401, want: &push.Error{Class: push.CredentialsRefused, Code: "401", Concerns: push.ConcernsEverybody}},
-		{name: "a reserved topic", status: 403, want: &push.Error{Class: push.Permanent, Code: "403"}},
-		{name: "no ntfy server", status: 404, want: &push.Error{Class: push.Permanent, Code: "404"}},
-		{name: "too slow", status: 408, want: &push.Error{Class: push.Ambiguous, Code: "408"}},
-		{name: "too large", status: 413, want: &push.Error{Class: push.Permanent, Code: "413"}},
-		{name: "too many", status: 429, want: &push.Error{Class: push.Throttled, Code: "429", Concerns: push.ConcernsHost}},
-		{
-			name: "too many, for seconds", status: 429, retryAfter: "5",
-			want: &push.Error{Class: push.Throttled, Code: "429", Concerns: push.ConcernsHost, RetryAfter: 5 * time.Second},
-		},
-		{
-			name: "too many, until a date", status: 429, retryAfter: "Fri, 31 Dec 2100 23:59:59 GMT",
-			want: &push.Error{Class: push.Throttled, Code: "429", Concerns: push.ConcernsHost, RetryAfter: time.Hour},
-		},
-		{name: "a fault", status: 500, want: &push.Error{Class: push.Transient, Code: "500"}},
-		{
-			name: "away", status: 503, retryAfter: "17",
-			want: &push.Error{Class: push.Transient, Code: "503", RetryAfter: 17 * time.Second},
-		},
-		{name: "full", status: 507, want: &push.Error{Class: push.Transient, Code: "507", Concerns: push.ConcernsTarget}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			p := &pushtest.Provider{}
-			server := pushtest.StartServer(t, p, func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("Retry-After", c.retryAfter)
-				w.WriteHeader(c.status)
-				_, _ = io.WriteString(w, `{"code":`+strconv.Itoa(c.status)+`01,"error":"`+topicName+`"}`)
-			})
-			err := newSender(t, config(p, server)).Send(t.Context(), message(topicName))
-			var got *push.Error
-			if c.want != nil {
-				c.want.Concerns = c.want.Whom()
-				c.want.Reply = `{"code":` + strconv.Itoa(c.status) + `01,"error":"***"}`
-			}
-			if errors.As(err, &got); !cmp.Equal(c.want, got) {
-				t.Errorf("status %d means %v, want %v", c.status, got, c.want)
 			}
 		})
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/push/content"
 )
 
-// maxMessage bounds a message, in bytes. Slack documents no limit for it; what a notification may hold in Slack's format
-// is bounded already.
+// maxMessage bounds a message, in bytes. Slack documents no limit for it; what a notification may hold in Slack's
+// format is bounded already.
 const maxMessage = 512 << 10
 
 // Fields are what Slack documents for incoming webhooks. Other servers that take the same messages, such as Mattermost,

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -138,61 +137,6 @@ func TestContentsThatCannotBeSentAreRefused(t *testing.T) {
 			err := slack.Checker{}.CheckContent(m.Notification)
 			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
-			}
-		})
-	}
-}
-
-// Statuses that matter, with what Slack says beside them.
-func TestResponsesAreClassified(t *testing.T) {
-	t.Parallel()
-	gone := func(code string) *push.Error {
-		return &push.Error{Class: push.TargetGone, Code: code, Concerns: push.ConcernsTarget}
-	}
-	for _, c := range []struct {
-		name, text string
-		status     int
-		retryAfter string
-		want       *push.Error // nil: delivered
-	}{
-		{name: "posted", status: 200, text: "ok"},
-		{name: "removed", status: 404, text: "no_service", want: gone("404.no_service")},
-		{name: "removed, forbidden", status: 403, text: "no_service\n", want: gone("403.no_service")},
-		{name: "a bad token", status: 403, text: "invalid_token", want: gone("403.invalid_token")},
-		{name: "archived", status: 410, text: "channel_is_archived", want: gone("410.channel_is_archived")},
-		{name: "another 404", status: 404, text: "<html>", want: &push.Error{Class: push.Permanent, Code: "404"}},
-		{
-			name: "bad JSON", status: 400, text: "invalid_payload",
-			want: &push.Error{Class: push.Permanent, Code: "400.invalid_payload"},
-		},
-		{
-			name: "an administrator forbids it", status: 403, text: "action_prohibited",
-			want: &push.Error{Class: push.Permanent, Code: "403.action_prohibited"},
-		},
-		{
-			name: "too many", status: 429, text: "rate_limited", retryAfter: "7",
-			want: &push.Error{Class: push.Throttled, Code: "429", RetryAfter: 7 * time.Second},
-		},
-		{
-			name: "strange", status: 500, text: "rollup_error",
-			want: &push.Error{Class: push.Transient, Code: "500.rollup_error", Concerns: push.ConcernsTarget},
-		},
-		{name: "away", status: 503, want: &push.Error{Class: push.Transient, Code: "503"}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			p := &pushtest.Provider{}
-			server := pushtest.StartServer(t, p, func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("Retry-After", c.retryAfter)
-				w.WriteHeader(c.status)
-				_, _ = io.WriteString(w, c.text)
-			})
-			err := newSender(t, config(p, server)).Send(t.Context(), message(base(server)+path))
-			if c.want != nil {
-				c.want.Concerns, c.want.Reply = c.want.Whom(), strings.TrimSpace(c.text)
-			}
-			if diff := cmp.Diff(c.want, push.Classify(err)); diff != "" {
-				t.Errorf("outcome (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -6,9 +6,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/push"
@@ -115,68 +112,6 @@ func TestContentsThatCannotBeSentAreRefused(t *testing.T) {
 			err := teams.Checker{}.CheckContent(m.Notification)
 			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
-			}
-		})
-	}
-}
-
-// A connector responds with 200 whatever happens, and tells in its text what Teams responded to it.
-func TestResponsesAreClassified(t *testing.T) {
-	t.Parallel()
-	const failed = "Webhook message delivery failed with error: Microsoft Teams endpoint returned HTTP error "
-	for _, c := range []struct {
-		name, text string
-		status     int
-		retryAfter string
-		want       *push.Error // nil: delivered
-	}{
-		{name: "a workflow took it", status: 202},
-		{name: "a connector took it", status: 200, text: "1"},
-		{
-			name: "a connector is too fast", status: 200, text: failed + "429 with ContextId tcid=0",
-			want: &push.Error{Class: push.Throttled, Code: "429"},
-		},
-		{
-			name: "a connector's card is too long", status: 200, text: failed + "413 with ContextId tcid=0",
-			want: &push.Error{Class: push.Permanent, Code: "413"},
-		},
-		{
-			name: "Teams fails behind a connector", status: 200, text: failed + "500 with ContextId tcid=0",
-			want: &push.Error{Class: push.Transient, Code: "500"},
-		},
-		{
-			name: "turned off", status: 400, text: `{"error":{"code":"WorkflowTriggerIsNotEnabled","message":"x"}}`,
-			want: &push.Error{Class: push.TargetGone, Code: "400.WorkflowTriggerIsNotEnabled"},
-		},
-		{name: "another 400", status: 400, text: `{}`, want: &push.Error{Class: push.Permanent, Code: "400"}},
-		{name: "a wrong signature", status: 401, want: &push.Error{Class: push.TargetGone, Code: "401"}},
-		{
-			name: "removed", status: 404, text: `{"error":{"code":"WorkflowNotFound"}}`,
-			want: &push.Error{Class: push.TargetGone, Code: "404.WorkflowNotFound"},
-		},
-		{
-			name: "too many", status: 429, retryAfter: "7",
-			want: &push.Error{Class: push.Throttled, Code: "429", RetryAfter: 7 * time.Second},
-		},
-		{
-			name: "the workflow fails", status: 502, text: `{"error":{"code":"NoResponse"}}`,
-			want: &push.Error{Class: push.Ambiguous, Code: "502.NoResponse", Concerns: push.ConcernsTarget},
-		},
-		{name: "the service fails", status: 502, text: "<html>", want: &push.Error{Class: push.Ambiguous, Code: "502"}},
-		{name: "away", status: 503, want: &push.Error{Class: push.Transient, Code: "503"}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			err := send(t, message(""), func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("Retry-After", c.retryAfter)
-				w.WriteHeader(c.status)
-				_, _ = io.WriteString(w, c.text)
-			})
-			if c.want != nil {
-				c.want.Concerns, c.want.Reply = c.want.Whom(), c.text
-			}
-			if diff := cmp.Diff(c.want, push.Classify(err)); diff != "" {
-				t.Errorf("outcome (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -3,16 +3,12 @@ package webpush_test
 import (
 	"crypto/ecdh"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/push"
@@ -28,66 +24,6 @@ func message(to string) push.Message {
 		ID: "n1", UserID: "ada", Category: "chat", Channel: webpush.Name, To: to, Title: "hello", Body: "world",
 		Priority: notification.PriorityNormal,
 	}}
-}
-
-// Retry-After has all of its forms here.
-func TestResponsesAreClassified(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		status     int
-		retryAfter string
-		want       *push.Error // nil: delivered
-	}{
-		{status: 200},
-		{status: 201},
-		{status: 202},
-		{status: 400, want: &push.Error{Class: push.Permanent, Code: "400"}},
-		{status: 401, want: &push.Error{Class: push.CredentialsRefused, Code: "401"}},
-		{status: 403, want: &push.Error{Class: push.CredentialsRefused, Code: "403"}},
-		{status: 404, want: &push.Error{Class: push.TargetGone, Code: "404"}},
-		{status: 406, want: &push.Error{Class: push.Throttled, Code: "406"}},
-		{status: 408, want: &push.Error{Class: push.Ambiguous, Code: "408"}},
-		{status: 410, want: &push.Error{Class: push.TargetGone, Code: "410"}},
-		{status: 413, want: &push.Error{Class: push.Permanent, Code: "413"}},
-		{status: 429, want: &push.Error{Class: push.Throttled, Code: "429", Concerns: push.ConcernsHost}},
-		{
-			status: 429, retryAfter: "5",
-			want: &push.Error{Class: push.Throttled, Code: "429", Concerns: push.ConcernsHost, RetryAfter: 5 * time.Second},
-		},
-		{
-			status: 429, retryAfter: "Fri, 31 Dec 2100 23:59:59 GMT",
-			want: &push.Error{Class: push.Throttled, Code: "429", Concerns: push.ConcernsHost, RetryAfter: time.Hour},
-		},
-		{status: 302, want: &push.Error{Class: push.Permanent, Code: "302"}},
-		{status: 500, want: &push.Error{Class: push.Transient, Code: "500"}},
-		{
-			status: 503, retryAfter: "17",
-			want: &push.Error{Class: push.Transient, Code: "503", RetryAfter: 17 * time.Second},
-		},
-	} {
-		t.Run(fmt.Sprint(c.status, c.retryAfter), func(t *testing.T) {
-			t.Parallel()
-			p := &pushtest.Provider{}
-			server := pushtest.StartServer(t, p, func(w http.ResponseWriter, r *http.Request) {
-				w.Header().Set("Retry-After", c.retryAfter)
-				w.Header().Set("Location", "/elsewhere")
-				w.WriteHeader(c.status)
-				_, _ = io.WriteString(w, "no, since\r\n"+r.URL.Path)
-			})
-			to := webpushtest.New(t).Subscription(endpoint(t, server))
-			err := newSender(t, config(p, server, newKey(t))).Send(t.Context(), message(to))
-			got, _ := errors.AsType[*push.Error](err)
-			if (err == nil) != (c.want == nil) {
-				t.Fatalf("gives %v, want %v", err, c.want)
-			}
-			if c.want != nil { // the path is the subscription's secret
-				c.want.Reply, c.want.Concerns = "no, since /***", c.want.Whom()
-			}
-			if diff := cmp.Diff(c.want, got); diff != "" {
-				t.Errorf("outcome differs (-want +got):\n%s", diff)
-			}
-		})
-	}
 }
 
 // A request has identity, life, urgency, and the override over the message.
