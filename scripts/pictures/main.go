@@ -17,12 +17,9 @@ import (
 )
 
 const (
-	// page is the dashboard of the demo.
-	page = "127.0.0.1:18081"
-	// after is how long the demo runs before the picture is taken: the charts show five minutes.
-	after = 5 * time.Minute
-	// startPatience is how long the demo may take to listen.
-	startPatience = 20 * time.Second
+	page          = "127.0.0.1:18081" // the demo's dashboard
+	after         = 5 * time.Minute   // until the picture is taken: the charts show so much
+	startPatience = 20 * time.Second  // until the demo listens
 )
 
 func main() {

@@ -20,8 +20,6 @@ type HTTPConfig struct {
 	Address string
 	// Target finds the target of a request. Defaults to host and path.
 	Target func(r *http.Request, body []byte) string
-	// Now is the clock of the script. Defaults to the system's.
-	Now func() time.Time
 }
 
 // HTTP is a provider over HTTP.
@@ -40,7 +38,7 @@ type connKey struct{}
 // StartHTTP starts a provider that is called over HTTP. It ends with the test.
 func StartHTTP(tb testing.TB, cfg HTTPConfig, script ...Rule) *HTTP {
 	tb.Helper()
-	s := &HTTP{Provider: newProvider(cfg.Now, script), target: cfg.Target}
+	s := &HTTP{Provider: newProvider(script), target: cfg.Target}
 	if s.target == nil {
 		s.target = func(r *http.Request, _ []byte) string { return r.Host + r.URL.Path }
 	}

@@ -13,7 +13,6 @@ import (
 
 // Provider responds to calls as its script says, and notes them. It is safe for concurrent use.
 type Provider struct {
-	now  func() time.Time
 	over chan struct{} // closed when the test ends, so that whoever hangs ends
 
 	mu     sync.Mutex
@@ -29,12 +28,9 @@ type place struct {
 	target string
 }
 
-// newProvider makes a provider without a server. now may be nil.
-func newProvider(now func() time.Time, script []Rule) *Provider {
-	if now == nil {
-		now = time.Now
-	}
-	p := &Provider{now: now, over: make(chan struct{}), met: map[place]met{}, more: make(chan struct{})}
+// newProvider makes a provider without a server.
+func newProvider(script []Rule) *Provider {
+	p := &Provider{over: make(chan struct{}), met: map[place]met{}, more: make(chan struct{})}
 	p.Follow(script...)
 	return p
 }
@@ -53,7 +49,7 @@ func (p *Provider) Follow(script ...Rule) {
 func (p *Provider) respond(c Call) Reply {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	c.At = p.now()
+	c.At = time.Now()
 	at := place{c.Step, c.Target}
 	m := p.met[at]
 	if m.calls++; m.calls == 1 {

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 )
 
 // SMTPConfig says how a mail server is reached.
@@ -21,8 +20,6 @@ type SMTPConfig struct {
 	Plain bool
 	// NoLogin offers no AUTH. Otherwise every user and password is right, unless a rule says something else.
 	NoLogin bool
-	// Now is the clock of the script. Defaults to the system's.
-	Now func() time.Time
 }
 
 // SMTP is a provider over SMTP: a mail server.
@@ -40,7 +37,7 @@ type SMTP struct {
 func StartSMTP(tb testing.TB, cfg SMTPConfig, script ...Rule) *SMTP {
 	tb.Helper()
 	s := &SMTP{
-		Provider: newProvider(cfg.Now, script), cfg: cfg, listener: listen(tb, "127.0.0.1:0"),
+		Provider: newProvider(script), cfg: cfg, listener: listen(tb, "127.0.0.1:0"),
 		open: map[net.Conn]struct{}{},
 	}
 	s.served.Go(s.serve)
