@@ -78,11 +78,11 @@ func wantOptimum(arrived, admitted []time.Time, plan throttle.Plan) error {
 	return nil
 }
 
-// The night of 2,000 users ends within six seconds, each at their own moment: in no second more than half as many again
+// The night of 500 users ends within six seconds, each at their own moment: in no second more than half as many again
 // go as if they were dealt out, and each user's in order.
 func TestANightEndsForMany(t *testing.T) {
 	t.Parallel()
-	const users, seconds = 2000, 6
+	const users, seconds = 500, 6
 	end := start.Add(10 * time.Second)
 	plan := throttle.Plan{
 		Rules: nightRules, Spread: seconds * time.Second,
