@@ -44,7 +44,13 @@ func TestOnlyTheJobStopsTheProcess(t *testing.T) {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	post := func(id, to string) {
 		body := fmt.Sprintf(`{"id":%q,"user_id":%q,"to":%q}`, id, id, to)
-		response, err := client.Post(fmt.Sprint(api, "/v1/notifications"), "application/json", strings.NewReader(body))
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, fmt.Sprint(api, "/v1/notifications"),
+			strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Content-Type", "application/json")
+		response, err := client.Do(request)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,8 +15,9 @@ const (
 // errHost says that a host is neither a name nor an address.
 var errHost = errors.New("has a host that is neither a name nor an address")
 
-// unresolved are the top-level domains that no resolver may know: RFC 6761, RFC 7686, RFC 9476. Not among them are .test,
-// .local and .internal, which private resolvers may know, and .example, which programs should not treat as special.
+// unresolved are the top-level domains that no resolver may know: RFC 6761, RFC 7686, RFC 9476. Not among them are
+// .test, .local and .internal, which private resolvers may know, and .example, which programs should not treat as
+// special.
 var unresolved = []string{"invalid", "onion", "alt"}
 
 // checkHost refuses a host as far as its text shows that it must not or can't be dialled. A name passes, since its

@@ -6,11 +6,9 @@ import (
 	"regexp"
 	"strings"
 	"time"
-
-	"github.com/pacer-notify/pacer/internal/nearest"
 )
 
-// moment is RFC 3339 as pacer and pacer.enqueue read it: small letters, a blank for the T and second 60 are legal there.
+// moment is RFC 3339 as pacer and pacer.enqueue read it: small letters, a blank for the T and second 60 are legal.
 // time.Parse would also take one digit for an hour, or a comma, and Postgres hour 24; neither knows every offset.
 var moment = regexp.MustCompile(`^(2\d{3}-\d\d-\d\d)[Tt ]((?:[01]\d|2[0-3]):(?:[0-5]\d:[0-5]\d|59:60))(\.\d+)?` +
 	`([Zz]|[+-](?:0\d|1[0-5]):[0-5]\d)$`)
@@ -38,7 +36,7 @@ func ParseTime(text string) (time.Time, error) {
 			return t.Add(beyond), nil
 		}
 	}
-	fault := "must be an RFC 3339 time, such as 2026-01-02T15:04:05Z, is " + nearest.Quote(text)
+	fault := fmt.Sprintf("must be an RFC 3339 time, such as 2026-01-02T15:04:05Z, is %.40q", text)
 	for _, of := range momentFaults {
 		if of.form.MatchString(text) {
 			return time.Time{}, fmt.Errorf("%s: %s", fault, of.says)

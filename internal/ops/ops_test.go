@@ -89,7 +89,9 @@ func (l *lookups) LookUp(_ context.Context, id string) (desk.Found, error) {
 // config configures pages on which all is well.
 func config() ops.Config {
 	return ops.Config{
-		Policy:      func() ops.Policy { return ops.Policy{Version: "0123456789ab", File: "policy.yaml", LoadedAt: at} },
+		Policy: func() ops.Policy {
+			return ops.Policy{Version: "0123456789ab", File: "policy.yaml", LoadedAt: at}
+		},
 		PolicyText:  func() string { return "version: 1\n" },
 		DiffPolicy:  func(context.Context, []byte) (*desk.PolicyDiff, error) { return &desk.PolicyDiff{}, nil },
 		ForcePolicy: func(context.Context, string) error { return nil },

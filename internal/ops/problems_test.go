@@ -130,10 +130,13 @@ func TestAStuckPartitionIsNamed(t *testing.T) {
 			{Queued: 5, Steps: 1, SweptAt: 1}, {Queued: 5, Steps: 2, SweptAt: 2}, {Queued: 5, Steps: 3, SweptAt: 3},
 		}},
 		"nothing may go": {seconds: []int{0, 20, 40}, looks: []stats.Partition{
-			{Deferred: 5, Steps: 1, SweptAt: 1}, {Deferred: 5, Steps: 1, SweptAt: 2}, {Deferred: 5, Steps: 1, SweptAt: 3},
+			{Deferred: 5, Steps: 1, SweptAt: 1},
+			{Deferred: 5, Steps: 1, SweptAt: 2},
+			{Deferred: 5, Steps: 1, SweptAt: 3},
 		}},
 		"a night that ends for nobody": {stuck: true, seconds: []int{0, 2, 18}, looks: []stats.Partition{
-			{Deferred: 5, SweptAt: 1, QuietOver: 1}, {Deferred: 5, SweptAt: 2, QuietOver: 1},
+			{Deferred: 5, SweptAt: 1, QuietOver: 1},
+			{Deferred: 5, SweptAt: 2, QuietOver: 1},
 			{Deferred: 5, SweptAt: 3, QuietOver: 1},
 		}},
 		"nobody sweeps": {stuck: true, seconds: []int{0, 2, 18}, looks: []stats.Partition{

@@ -151,7 +151,9 @@ func statusLine(table, rows push.Table, row push.Row) []string {
 	switch {
 	case row.If != "":
 	case row.Status >= 100:
-		if slices.ContainsFunc(rows, func(r push.Row) bool { return r.Status == row.Status/100 && r.Reason+r.If == "" }) {
+		if slices.ContainsFunc(rows, func(r push.Row) bool {
+			return r.Status == row.Status/100 && r.Reason+r.If == ""
+		}) {
 			return nil
 		}
 	case slices.ContainsFunc(table, func(r push.Row) bool { return r.Status/100 == row.Status && r.Reason+r.If == "" }):
@@ -171,7 +173,7 @@ func deliveries(t *testing.T) string {
 	return "```text\n" + table + "```\n"
 }
 
-// members writes what the members of objects in the providers' formats must be. Those that must be the same share a row.
+// members writes what the members of objects in the providers' formats must be. Those alike share a row.
 func members() string {
 	var all strings.Builder
 	all.WriteString("| own object of | members | must be |\n|---|---|---|\n")

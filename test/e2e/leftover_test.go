@@ -10,7 +10,7 @@ import (
 	"github.com/pacer-notify/pacer/test/leftover"
 )
 
-// goroutinesLeft is how many more a process may have in the end than when it was ready: what is started at its first use.
+// goroutinesLeft is how many more a process may have in the end than when it was ready: what its first use starts.
 const goroutinesLeft = 20
 
 // watchLeftovers checks, when the scenario is over, what is left when everything has ended, and notes how long scripts

@@ -27,8 +27,8 @@ func (d *deployment) countGoroutines() {
 	}
 }
 
-// checkServers blames what is left, and notes how long scripts took: by the clock, which tells of the machine, too. That
-// their work is bounded is counted elsewhere.
+// checkServers blames what is left, and notes how long scripts took by the clock, which tells of the machine, too.
+// Other tests count their work.
 func (d *deployment) checkServers() {
 	if red() {
 		return

@@ -183,7 +183,8 @@ func (b *bench) send(t *testing.T, s script) string {
 	}
 	ctx, dripped := push.WatchDrip(t.Context())
 	failure := push.Classify(opened.Senders[described.Name].Send(ctx, m))
-	if code := codeOf.FindString(s.row); failure != nil && !strings.Contains(failure.Code, strings.Replace(code, " ", ".", 1)) {
+	code := strings.Replace(codeOf.FindString(s.row), " ", ".", 1)
+	if failure != nil && !strings.Contains(failure.Code, code) {
 		t.Errorf("the code is %q", failure.Code)
 	}
 	text := outcome(failure)

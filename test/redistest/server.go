@@ -79,8 +79,8 @@ func (s *Server) FlushAll() {
 	s.admin("flushall", func(ctx context.Context, c *redis.Client) error { return c.FlushAll(ctx).Err() })
 }
 
-// SlowestScript is how long the slowest script took of those that Redis remembers by its own settings: those of the last
-// start that took 10 ms or more. It is 0 without one.
+// SlowestScript is how long the slowest script took of those that Redis remembers by its own settings: since its start,
+// 10 ms or more. It is 0 without one.
 func (s *Server) SlowestScript() time.Duration {
 	s.TB.Helper()
 	var slowest time.Duration

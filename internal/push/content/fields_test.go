@@ -19,9 +19,10 @@ import (
 func TestOverridesThatTheProviderRefusesAreRefused(t *testing.T) {
 	t.Parallel()
 	wrong := map[content.Kind][]string{
-		content.Text: {`5`, `["x"]`, `{"x":1}`, `true`}, content.Whole: {`"high"`, `"3"`, `1.5`, `[1]`, `99`, `-1`, `1e99`},
-		content.YesNo: {`"yes"`, `1`}, content.Struct: {`"hello"`, `[]`, `7`}, content.Texts: {`"a,b"`, `[1]`, `{"a":1}`},
-		content.Structs: {`"x"`, `["x"]`, `{"a":1}`}, content.TextMap: {`"x"`, `{"a":1}`, `[]`},
+		content.Text: {`5`, `["x"]`, `{"x":1}`, `true`}, content.YesNo: {`"yes"`, `1`},
+		content.Whole:  {`"high"`, `"3"`, `1.5`, `[1]`, `99`, `-1`, `1e99`},
+		content.Struct: {`"hello"`, `[]`, `7`}, content.Structs: {`"x"`, `["x"]`, `{"a":1}`},
+		content.Texts: {`"a,b"`, `[1]`, `{"a":1}`}, content.TextMap: {`"x"`, `{"a":1}`, `[]`},
 	}
 	for _, c := range []struct {
 		name    string
@@ -30,15 +31,27 @@ func TestOverridesThatTheProviderRefusesAreRefused(t *testing.T) {
 		more    [][2]string // members, and the one that is refused
 		good    string
 	}{
-		{"ntfy", ntfy.Checker{}, ntfy.Fields, [][2]string{{`"priority":6`, "priority"}, {`"priority":0`, "priority"}},
-			`"priority":5,"tags":["a","b"],"click":"https://x.test","markdown":true,"new":1`},
+		{
+			"ntfy",
+			ntfy.Checker{},
+			ntfy.Fields,
+			[][2]string{{`"priority":6`, "priority"}, {`"priority":0`, "priority"}},
+			`"priority":5,"tags":["a","b"],"click":"https://x.test","markdown":true,"new":1`,
+		},
 		{"fcm", fcm.Checker{}, fcm.Fields, [][2]string{
-			{`"android":{"priority":"urgent"}`, "android.priority"}, {`"android":{"ttl":"5 minutes"}`, "android.ttl"},
-			{`"android":{"notification":{"color":"red"}}`, "android.notification.color"}, {`"topic":"news"`, "topic"},
+			{`"android":{"priority":"urgent"}`, "android.priority"},
+			{`"android":{"ttl":"5 minutes"}`, "android.ttl"},
+			{`"android":{"notification":{"color":"red"}}`, "android.notification.color"},
+			{`"topic":"news"`, "topic"},
 		}, `"android":{"priority":"high","ttl":"3.5s","notification":{"color":"#aabbcc","sticky":true}},"new":{}`},
 		{"slack", slack.Checker{}, slack.Fields, nil, `"blocks":[{"type":"divider"}],"unfurl_links":false`},
-		{"teams", teams.Checker{}, teams.Fields, [][2]string{{`"verticalContentAlignment":"up"`, "verticalContentAlignment"}},
-			`"actions":[{}],"rtl":true,"verticalContentAlignment":"Center"`},
+		{
+			"teams",
+			teams.Checker{},
+			teams.Fields,
+			[][2]string{{`"verticalContentAlignment":"up"`, "verticalContentAlignment"}},
+			`"actions":[{}],"rtl":true,"verticalContentAlignment":"Center"`,
+		},
 	} {
 		check := func(members string) error {
 			return c.checker.CheckContent(&notification.Notification{
