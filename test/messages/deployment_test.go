@@ -45,7 +45,7 @@ func deploy(t *testing.T) (n names) {
 	soon := time.Now().UTC().Truncate(time.Second)
 	return names{
 		"API": process.Addr(), "OPS": process.OpsAddr(), "REDIS": redisURL, "DATABASE": s.DatabaseURL,
-		"SOON": soon.Add(20 * time.Second).Format(time.RFC3339), "LATER": soon.Add(time.Hour).Format(time.RFC3339),
+		"SOON": soon.Add(30 * time.Minute).Format(time.RFC3339), "LATER": soon.Add(time.Hour).Format(time.RFC3339),
 		"EMPTY": postgrestest.EmptyURL(t), "EVICTING": redistest.Start(t, "--maxmemory-policy", "allkeys-lru").URL(),
 		"STRANGER": stranger(t),
 	}
