@@ -89,7 +89,7 @@ accept-full: check-servers ## the same, with ten days of the chat room instead o
 	ACCEPT_DAYS=10 go test -p 1 -count=1 -timeout 60m -v -tags accept ./test/e2e ./test/night
 
 .PHONY: faults
-faults: check-servers ## meet every fault there is under load, in 25 minutes (FAULTS=short: a tenth of the load; FAULTS_ONLY=REGEXP)
+faults: check-servers ## meet every fault there is under load, in 40 minutes (FAULTS=short: a tenth of the load; FAULTS_ONLY=REGEXP)
 	go test -count=1 -timeout 90m -v -tags faults -run TestFaults ./test/faults
 	go test -count=1 -timeout 10m -v -tags faults -run TestRedisClusterShardFailsOver ./internal/app
 
