@@ -3,7 +3,6 @@ package night_test
 import (
 	"context"
 	"fmt"
-	"strings"
 	"syscall"
 	"time"
 
@@ -52,26 +51,6 @@ func machines() []*night {
 			},
 			alerts: []string{"PacerPolicyRefused"},
 			do:     "Go to [PacerPolicyRefused](#pacerpolicyrefused).",
-		},
-		{
-			title: "The new policy lacks a category for which something waits",
-			trouble: func(d *deployment) {
-				d.behind(`,"category":"chat"`)
-				d.rewritePolicy("version: 1\ncategories:\n  default: {}\n")
-			},
-			alerts: []string{"PacerPolicyRefused"},
-			do:     "Go to [PacerPolicyRefused](#pacerpolicyrefused).",
-		},
-		{
-			title: "Its category was removed from the policy",
-			trouble: func(d *deployment) {
-				d.behind(`,"category":"chat"`)
-				without := d.file("without.yaml", "version: 1\ncategories:\n  default: {}\n")
-				d.dispatcher("policy", "apply", without, "--force", "--yes")
-				d.await("it is held", func() bool { return strings.Contains(d.explain("n1"), "category_removed") })
-			},
-			alerts: []string{"PacerPausedLong"},
-			do:     "Put the category back, or cancel what waits.",
 		},
 		{
 			title: "Processes have different policies",
