@@ -98,7 +98,7 @@ const (
 
 // CountBulk counts what an order would change. It changes nothing.
 func (m *Many) CountBulk(ctx context.Context, o BulkOrder) (*BulkCount, error) {
-	f, err := m.orderFilter(&o, time.Now())
+	f, err := m.orderFilter(ctx, &o, time.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +157,7 @@ func (s seen) add(ids []string) []string {
 
 // BeginBulk begins the job that an order confirms. An order that comes twice begins one job.
 func (m *Many) BeginBulk(ctx context.Context, o BulkOrder, by string) (*BulkJob, error) {
-	f, err := m.orderFilter(&o, time.Now())
+	f, err := m.orderFilter(ctx, &o, time.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -236,7 +236,7 @@ func (m *Many) StopJob(ctx context.Context, id, by string) (*BulkJob, error) {
 }
 
 // orderFilter checks an order and reads its filter, which ends with what was accepted by now.
-func (m *Many) orderFilter(o *BulkOrder, now time.Time) (notification.Filter, error) {
+func (m *Many) orderFilter(ctx context.Context, o *BulkOrder, now time.Time) (notification.Filter, error) {
 	fault := func(field, format string, args ...any) error {
 		return &notification.FieldError{Field: field, Message: fmt.Sprintf(format, args...)}
 	}
@@ -261,7 +261,7 @@ func (m *Many) orderFilter(o *BulkOrder, now time.Time) (notification.Filter, er
 			return notification.Filter{}, fault("channel", "%v", err)
 		}
 	}
-	f, err := ParseFilter(query, names, now)
+	f, err := ParseFilter(ctx, m.Store, query, names, now)
 	if err != nil {
 		return f, err
 	}

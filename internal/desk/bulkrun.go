@@ -146,7 +146,7 @@ func (m *Many) save(ctx context.Context, id string, change func(j *control.Job, 
 // that takes the job over finishes them, although the filter may not select them any more. Without any the job ends.
 // Those that this process has changed are left out.
 func (m *Many) nextBatch(ctx context.Context, j *control.Job, known seen) (*control.Job, error) {
-	f, err := m.jobFilter(j)
+	f, err := m.jobFilter(ctx, j)
 	if err != nil {
 		return nil, err
 	}
@@ -232,7 +232,7 @@ func (m *Many) giveUp(ctx context.Context, j *control.Job, why error) (*control.
 // on in the order in which they came. It returns what became of each that it had time for. One of which it is not known
 // whether the filter still selects it is left for later, and what is behind it; without any other the batch is too.
 func (m *Many) changeAll(ctx context.Context, j *control.Job, redo bool) (map[string]error, error) {
-	f, err := m.jobFilter(j)
+	f, err := m.jobFilter(ctx, j)
 	if err != nil {
 		return nil, err
 	}
@@ -310,13 +310,13 @@ func (m *Many) byUser(ctx context.Context, ids []string) (
 }
 
 // jobFilter reads the filter of a job. Its names were checked when the job began, whatever the policy says by now.
-func (m *Many) jobFilter(j *control.Job) (notification.Filter, error) {
+func (m *Many) jobFilter(ctx context.Context, j *control.Job) (notification.Filter, error) {
 	query, err := url.ParseQuery(j.Filter)
 	if err != nil {
 		return notification.Filter{}, fmt.Errorf("read the filter of %s: %w", j.ID, err)
 	}
 	names := Names{Categories: []string{query.Get("category")}, Channels: []string{query.Get("channel")}}
-	f, err := ParseFilter(query, names, j.At)
+	f, err := ParseFilter(ctx, m.Store, query, names, j.At)
 	if err != nil {
 		return f, fmt.Errorf("read the filter of %s: %w", j.ID, err)
 	}

@@ -176,7 +176,11 @@ func detailOf(v *notification.View) (detail, reply string) {
 	return "", v.Detail
 }
 
-// View is the store's view of a notification, but that one that operators hold back is not expected at any moment.
+// heldBy are the reasons of what waits until somebody does something.
+var heldBy = map[State]string{StatePaused: notification.ReasonPaused, StateRemoved: notification.ReasonRemoved}
+
+// View is the store's view of a notification, but that one that is held until somebody does something is not expected
+// at any moment.
 func (d *Desk) View(ctx context.Context, id string) (*notification.View, error) {
 	v, err := d.cfg.Store.View(ctx, id)
 	if err != nil || !v.Status.Waiting() {
@@ -186,11 +190,9 @@ func (d *Desk) View(ctx context.Context, id string) (*notification.View, error) 
 	if err != nil {
 		return nil, err
 	}
-	if w := s.waitOf(v); w.state == StatePaused || w.state == StateRemoved {
-		v.DeliverAt, v.Ahead, v.Reason, v.Detail = time.Time{}, 0, notification.ReasonPaused, w.words
-		if w.state == StateRemoved {
-			v.Reason = notification.ReasonRemoved
-		}
+	w := s.waitOf(v)
+	if reason := heldBy[w.state]; reason != "" {
+		v.DeliverAt, v.Ahead, v.Reason, v.Detail = time.Time{}, 0, reason, w.words
 	}
 	return v, nil
 }

@@ -67,10 +67,11 @@ func ReadHistory(ctx context.Context, store HistoryStore, query url.Values, name
 	if category := query.Get("category"); category != "" {
 		hours = slices.DeleteFunc(hours, func(h stats.Hour) bool { return h.Category != category })
 		if len(hours) == 0 && err == nil {
-			err = checkPast(ctx, store, category, names.Categories, now)
-		}
-		if wrong := notification.FieldErrors(err); len(wrong) > 0 {
-			return nil, err
+			if names, err = names.withPast(ctx, store, category, now); err == nil {
+				if wrong := oneOf("category", category, names.Categories); wrong != nil {
+					return nil, &notification.FieldError{Field: "category", Message: wrong.Error()}
+				}
+			}
 		}
 	}
 	if hours == nil {
@@ -79,22 +80,21 @@ func ReadHistory(ctx context.Context, store HistoryStore, query url.Values, name
 	return &History{Since: since.UTC().Truncate(time.Hour), Hours: hours, Partial: err != nil}, nil
 }
 
-// checkPast refuses a category that neither the policy nor the history names.
-func checkPast(ctx context.Context, store HistoryStore, category string, there []string, now time.Time) error {
-	if slices.Contains(there, category) {
-		return nil
+// withPast adds the categories of the history, unless the policy names the one that is asked for: something of a category
+// that the policy lost may wait, and was counted.
+func (n Names) withPast(ctx context.Context, store HistoryStore, category string, now time.Time) (Names, error) {
+	if category == "" || slices.Contains(n.Categories, category) {
+		return n, nil
 	}
 	hours, err := store.History(ctx, now.Add(-HistoryKept), now)
 	if err != nil {
-		return err // nobody can tell
+		return n, err // nobody can tell
 	}
-	there = slices.Clone(there)
+	there := slices.Clone(n.Categories)
 	for _, h := range hours {
 		there = append(there, h.Category)
 	}
 	slices.Sort(there)
-	if wrong := oneOf("category", category, slices.Compact(there)); wrong != nil {
-		return &notification.FieldError{Field: "category", Message: wrong.Error()}
-	}
-	return nil
+	n.Categories = slices.Compact(there)
+	return n, nil
 }

@@ -64,7 +64,8 @@ type Listed struct {
 
 // List reads a query as [ParseFilter] does, and returns the page.
 func (m *Many) List(ctx context.Context, query url.Values) (*Listing, error) {
-	f, err := ParseFilter(query, m.Names(), time.Now())
+	names := m.Names()
+	f, err := ParseFilter(ctx, m.Store, query, names, time.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +82,7 @@ func (m *Many) List(ctx context.Context, query url.Values) (*Listing, error) {
 			Attempts: v.Attempts, Deferrals: v.Deferrals, CreatedAt: v.CreatedAt.UTC(), DeliverAt: v.DeliverAt,
 		}
 		switch {
-		case v.Status.Waiting() && !slices.Contains(m.Names().Categories, v.Category):
+		case v.Status.Waiting() && !slices.Contains(names.Categories, v.Category):
 			listing.Items[i].Reason, listing.Items[i].DeliverAt = notification.ReasonRemoved, time.Time{}
 		case v.Status.Waiting() && v.Reason == notification.ReasonQuietHours:
 			listing.Items[i].Detail = v.Detail
@@ -129,8 +130,14 @@ var parameters = map[string]func(f *notification.Filter, value string, names Nam
 func ParameterNames() []string { return slices.Sorted(maps.Keys(parameters)) }
 
 // ParseFilter reads a query for notifications, such as status=failed,expired&since=2h. It returns a
-// [notification.FieldError] for each parameter that does not exist or has a wrong value, with the nearest that exists.
-func ParseFilter(query url.Values, names Names, now time.Time) (notification.Filter, error) {
+// [notification.FieldError] for each parameter that does not exist or has a wrong value, with the nearest that exists. A
+// category that the policy lost exists as long as the store's history has it.
+func ParseFilter(ctx context.Context, store HistoryStore, query url.Values, names Names, now time.Time,
+) (notification.Filter, error) {
+	names, err := names.withPast(ctx, store, query.Get("category"), now)
+	if err != nil {
+		return notification.Filter{}, err
+	}
 	f, faults := notification.Filter{Limit: DefaultLimit}, []error{CheckParameters(query, ParameterNames())}
 	for _, name := range ParameterNames() {
 		value := query.Get(name)

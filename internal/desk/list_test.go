@@ -9,6 +9,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/desk"
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/stats"
 	"github.com/pacer-notify/pacer/test/transcript"
 )
 
@@ -31,6 +32,7 @@ func TestParseFilter(t *testing.T) {
 			Category: "chat", Channel: "log", Reason: "permanent", Host: "hooks.example", Text: "Order",
 			Since: now.Add(-24 * time.Hour), Limit: desk.DefaultLimit,
 		},
+		"category=gone": {Category: "gone", Limit: desk.DefaultLimit}, // the policy lost it, and something may wait
 	} {
 		t.Run(query, func(t *testing.T) {
 			t.Parallel()
@@ -38,7 +40,8 @@ func TestParseFilter(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := desk.ParseFilter(values, names, now)
+			store := &past{hours: []stats.Hour{{Hour: now, Category: "gone", Accepted: 1}}}
+			got, err := desk.ParseFilter(t.Context(), store, values, names, now)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -59,7 +62,7 @@ func TestParseFilterRefuses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = desk.ParseFilter(values, names, now)
+		_, err = desk.ParseFilter(t.Context(), &past{}, values, names, now)
 		if len(notification.FieldErrors(err)) == 0 {
 			t.Fatalf("%s gives %v, want faulty fields", lines[0], err)
 		}

@@ -68,11 +68,11 @@ func (a *api) registerList(h huma.API) {
 func (a *api) list(ctx context.Context, in *listInput) (*listOutput, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	filter, err := desk.ParseFilter(in.values(), a.cfg.Names(), time.Now())
-	if err != nil {
-		return nil, problem(http.StatusUnprocessableEntity, summary(err))
+	var page *notification.Page
+	filter, err := desk.ParseFilter(ctx, a.cfg.Store, in.values(), a.cfg.Names(), time.Now())
+	if err == nil {
+		page, err = a.cfg.List(ctx, filter)
 	}
-	page, err := a.cfg.List(ctx, filter)
 	if err != nil {
 		if len(notification.FieldErrors(err)) > 0 {
 			return nil, problem(http.StatusUnprocessableEntity, summary(err))
