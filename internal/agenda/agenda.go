@@ -51,9 +51,9 @@ type Settings struct {
 	// Drops says that what is due in a closed interval of the plan ends, instead of waiting for the end of the
 	// interval.
 	Drops bool
-	// Paused is how long nothing of the category is granted; 0 while it is not paused. Removed says that this is so
-	// because the policy does not name the category, and no operator ends it.
-	Paused  time.Duration
+	// Paused is how long nothing of the category is granted; 0 while operators do not pause it.
+	Paused time.Duration
+	// Removed says that the policy does not name the category: nothing of it is granted until it does.
 	Removed bool
 	// Zone is the user's time zone, for what is said to people. Defaults to UTC.
 	Zone *time.Location
@@ -195,7 +195,7 @@ type Agendas struct {
 	oneServer bool          // not a cluster: one script may name several partitions
 	looking   []atomic.Bool // by partition, on a cluster: whether Due is asking it
 
-	removed sync.Map // since when each category is held that the policy does not name, see noteRemoved
+	removed removed
 }
 
 // New makes the agendas of a deployment.

@@ -36,7 +36,7 @@ func (a *Agendas) planningOf(userID string, read *userReading, requests []reques
 	}
 	for i, name := range read.names {
 		c, cuts := &read.categories[i], p.cutsOf(name)
-		if c.settings.Paused > 0 && len(cuts) == 0 {
+		if c.settings.PausedBy() != "" && len(cuts) == 0 {
 			continue
 		}
 		key := throttle.Key{User: userID, Category: name}

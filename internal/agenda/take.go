@@ -76,7 +76,7 @@ func (a *Agendas) takeArgs(args []any, r dispatch.TakeRequest) []any {
 	number := func(userID, category string) string {
 		settings := a.cfg.Settings(userID, category)
 		if settings.Removed {
-			a.noteRemoved(category)
+			settings.Paused = a.removed.hold(category)
 		}
 		i := slices.IndexFunc(distinct, settings.same)
 		if i < 0 {
@@ -108,38 +108,6 @@ func (a *Agendas) takeArgs(args []any, r dispatch.TakeRequest) []any {
 		args = append(args, w.UserID, strconv.FormatInt(w.Generation, 10))
 	}
 	return append(args, requests...)
-}
-
-// removedSeen is for how long a category counts as held since something of it was: longer than Settings may pause it.
-const removedSeen = 5 * time.Minute
-
-// heldSince says since when a category is held, and when something of it was held last.
-type heldSince struct{ first, last time.Time }
-
-// noteRemoved notes that something of a category is held that the policy does not name.
-func (a *Agendas) noteRemoved(category string) {
-	now := time.Now()
-	held := heldSince{now, now}
-	if known, ok := a.removed.Load(category); ok {
-		before, _ := known.(heldSince)
-		held.first = before.first
-	}
-	a.removed.Store(category, held)
-}
-
-// Removed lists the categories that this process holds because the policy does not name them, and since when.
-func (a *Agendas) Removed() map[string]time.Time {
-	all := map[string]time.Time{}
-	a.removed.Range(func(category, value any) bool {
-		name, _ := category.(string)
-		if held, _ := value.(heldSince); time.Since(held.last) < removedSeen {
-			all[name] = held.first
-		} else {
-			a.removed.Delete(category)
-		}
-		return true
-	})
-	return all
 }
 
 // same reports whether both are the same for a script.

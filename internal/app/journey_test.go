@@ -308,29 +308,16 @@ func holdsWhatThePolicyLost(d *fleet, r *receiver) {
 	reload(without, "slow is gone and ")
 	d.awaitPage(d.apps[0], "/metrics", "\npacer_policy_refused 1\n")
 	d.awaitPage(d.apps[0], "/policy", "slow is gone")
-	d.force(policy.VersionOf(without + patientWebhooks))
+	status, said := d.askOps(d.apps[0], http.MethodPost, "/policy/force",
+		[]byte(policy.VersionOf(without+patientWebhooks)))
+	if status != http.StatusOK {
+		d.t.Fatalf("force a policy: %d %s", status, said)
+	}
 	reload(without, "")
 	d.awaitView(waits, "queued", notification.ReasonRemoved)
+	d.awaitPage(d.apps[0], "/notifications?category=slow&status=queued,deferred", notification.ReasonRemoved)
 	reload(with, "")
 	d.awaitView(waits, "deferred", "limit 2/1h") // the window was kept
-}
-
-// force has every process take a policy.
-func (d *fleet) force(version string) {
-	d.t.Helper()
-	request, err := http.NewRequestWithContext(d.t.Context(), http.MethodPost,
-		"http://"+d.apps[0].OpsAddr()+"/policy/force", strings.NewReader(version))
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	response, err := apitest.Client.Do(request)
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		d.t.Fatalf("force a policy: %s", response.Status)
-	}
 }
 
 // isListedAndCounted: lists, counts, metrics and history agree.

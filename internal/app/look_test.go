@@ -24,7 +24,17 @@ func (d *fleet) act(process *app.App, want int, action ops.Action) string {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	request, err := http.NewRequestWithContext(d.t.Context(), http.MethodPost, "http://"+process.OpsAddr()+"/actions",
+	status, text := d.askOps(process, http.MethodPost, "/actions", body)
+	if status != want {
+		d.t.Fatalf("%+v returned %d: %s", action, status, text)
+	}
+	return text
+}
+
+// askOps makes a request to a process's ops pages.
+func (d *fleet) askOps(process *app.App, method, page string, body []byte) (status int, text string) {
+	d.t.Helper()
+	request, err := http.NewRequestWithContext(d.t.Context(), method, "http://"+process.OpsAddr()+page,
 		bytes.NewReader(body))
 	if err != nil {
 		d.t.Fatal(err)
@@ -35,12 +45,11 @@ func (d *fleet) act(process *app.App, want int, action ops.Action) string {
 		d.t.Fatal(err)
 	}
 	defer response.Body.Close()
-	var text bytes.Buffer
-	_, _ = text.ReadFrom(response.Body)
-	if response.StatusCode != want {
-		d.t.Fatalf("%+v returned %s: %s", action, response.Status, &text)
+	all, err := io.ReadAll(response.Body)
+	if err != nil {
+		d.t.Fatal(err)
 	}
-	return text.String()
+	return response.StatusCode, string(all)
 }
 
 func (d *fleet) snapshot(process *app.App) (s ops.Snapshot) {
@@ -55,21 +64,8 @@ func (d *fleet) snapshot(process *app.App) (s ops.Snapshot) {
 // opsPage reads one of a process's ops pages, again while the stores are too slow for it.
 func (d *fleet) opsPage(process *app.App, page string) string {
 	d.t.Helper()
-	request, err := http.NewRequestWithContext(d.t.Context(), http.MethodGet, "http://"+process.OpsAddr()+page,
-		http.NoBody)
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	response, err := apitest.Client.Do(request)
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	return string(body)
+	_, text := d.askOps(process, http.MethodGet, page, nil)
+	return text
 }
 
 // awaitPage waits until an ops page of a process shows a text.

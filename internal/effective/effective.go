@@ -5,7 +5,6 @@ package effective
 import (
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -72,18 +71,13 @@ type categorySettings struct {
 	byPeriod   bool          // a rule counts by day, week or month
 	hours      hours
 	past       hours // for moments that have passed
-
-	unknown sync.Map // when each category was met that the policy does not name
 }
 
 // Settings returns the settings of a user's category, with the user's own limits and quiet hours where there are any.
 // In doubt nothing is sent: a category that the policy does not name is held.
 func (p *Policy) Settings(userID, category string) agenda.Settings {
 	found := p.ofCategory(category)
-	switch {
-	case found.Removed:
-		found.Paused = p.heldFor(category)
-	case p.PausedFor != nil:
+	if p.PausedFor != nil {
 		found.Paused = p.PausedFor(category)
 	}
 	wish, until := p.Own.Of(userID)
@@ -132,28 +126,12 @@ func (p *Policy) ofCategory(category string) agenda.Settings {
 	if found, ok := cached.categories[category]; ok {
 		return found
 	}
-	lacking := agenda.Settings{
-		Plan: cached.categories[policy.DefaultCategory].Plan, Removed: true,
-		Basis: cached.categories[policy.DefaultCategory].Basis,
-	}
+	byDefault := cached.categories[policy.DefaultCategory]
+	lacking := agenda.Settings{Plan: byDefault.Plan, Basis: byDefault.Basis, Removed: true}
 	if plan, ok := p.removed.Load(category); ok {
 		lacking.Plan, _ = plan.(throttle.Plan)
 	}
 	return lacking
-}
-
-// The bounds of how long what waits in a category that the policy does not name is left alone. At first this is brief,
-// and long enough for the wake-up to go back to the queue: during a roll-out, another process may know the category.
-const shortestHeld, longestHeld = 3 * time.Second, time.Minute
-
-// heldFor is how long nothing of a category is looked at that the policy does not name. The waits are spread, so that
-// not all wake-ups come at once.
-func (p *Policy) heldFor(category string) time.Duration {
-	now := p.now()
-	met, _ := p.cached.Load().unknown.LoadOrStore(category, now)
-	since, _ := met.(time.Time)
-	wait := min(max(now.Sub(since)/2, shortestHeld), longestHeld)
-	return wait + rand.N(wait) //nolint:gosec // spread, no secret
 }
 
 // Succeeds keeps the plans of the categories that only an earlier policy has: what is refunded or built again meanwhile

@@ -82,8 +82,6 @@ func sayFault(fault *huma.ErrorDetail, fields []string, operation *huma.Operatio
 		if fault.Location == "body."+field {
 			fault.Message += "; the fields are " + nearest.List(fields) + nearest.Hint(field, fields)
 		}
-	case validation.MsgExpectedRFC3339DateTime:
-		fault.Message = "must be an RFC 3339 time, such as 2026-01-02T15:04:05Z"
 	case validation.MsgExpectedBoolean, "invalid boolean": // the latter of a parameter
 		fault.Message = "must be true or false"
 	case validation.MsgExpectedInteger:

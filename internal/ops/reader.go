@@ -95,9 +95,6 @@ func (r *Reader) up(ctx context.Context) map[string]bool {
 // removed are the categories that this process holds because the policy does not name them, as pauses.
 func (r *Reader) removed() (pauses []control.Pause) {
 	for category, since := range r.Agendas.Removed() {
-		if slices.Contains(r.Categories(), category) {
-			continue // it is back
-		}
 		pauses = append(pauses, control.Pause{
 			Subject: control.Subject{Kind: control.Category, Name: category}, At: since,
 			By: "the policy (" + notification.ReasonRemoved + ")",

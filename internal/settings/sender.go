@@ -87,7 +87,7 @@ func (s sender) read() (sender, error) {
 			faults = append(faults, readCredentials(s.prefix+name, value))
 		}
 		if strings.HasPrefix(field.Tag.Get("placeholder"), "URL") {
-			if err := CheckURL(value.String()); err != nil {
+			if err := checkURL(value.String()); err != nil {
 				return read, errors.Join(append(faults, refuse(s.prefix+name, "%v", err))...)
 			}
 		}

@@ -58,8 +58,8 @@ func readURL(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// CheckURL refuses a URL whose password would show. Other texts it leaves alone, such as mailto:ops@example.com.
-func CheckURL(text string) error {
+// checkURL refuses a URL whose password would show. Other texts it leaves alone, such as mailto:ops@example.com.
+func checkURL(text string) error {
 	if !strings.Contains(text, "://") {
 		if strings.Contains(text, "@") && !strings.HasPrefix(text, "mailto:") {
 			return errors.New("has an @ but does not begin as a URL does, with https:// for example")
