@@ -40,6 +40,9 @@ func (d *deployment) rewritePolicy(text string) {
 	}
 }
 
+// withoutChat is a policy that lacks a category of the usual one.
+const withoutChat = "version: 1\ncategories:\n  default: {}\n"
+
 // machines are the cases in which a process, a store, a clock or a file is at fault.
 func machines() []*night {
 	return []*night{
@@ -48,6 +51,15 @@ func machines() []*night {
 			trouble: func(d *deployment) {
 				d.behind(`,"category":"chat"`)
 				d.rewritePolicy("version: 1\ncategories:\n  default: {}\n  chat: {limits: [{max: 0, per: 1s}]}\n")
+			},
+			alerts: []string{"PacerPolicyRefused"},
+			do:     "Go to [PacerPolicyRefused](#pacerpolicyrefused).",
+		},
+		{
+			title: "The new policy lacks a category for which something waits",
+			trouble: func(d *deployment) {
+				d.behind(`,"category":"chat"`)
+				d.rewritePolicy(withoutChat)
 			},
 			alerts: []string{"PacerPolicyRefused"},
 			do:     "Go to [PacerPolicyRefused](#pacerpolicyrefused).",

@@ -27,6 +27,16 @@ func ordered() []*night {
 			do:     "Ask the person, then run `dispatcher resume category NAME`.",
 		},
 		{
+			title: "Its category was removed from the policy",
+			trouble: func(d *deployment) {
+				d.behind(`,"category":"chat"`)
+				d.dispatcher("policy", "apply", d.file("without.yaml", withoutChat), "--force", "--yes")
+				d.await("it is held", func() bool { return strings.Contains(d.explain("n1"), "category_removed") })
+			},
+			alerts: []string{"PacerPausedLong"},
+			do:     "Put the category back, or cancel what waits: `dispatcher cancel --category NAME`.",
+		},
+		{
 			title: "A channel is paused",
 			trouble: func(d *deployment) {
 				d.operate("channel webhook is paused", "pause", "channel", "webhook", "--yes", "--why",
