@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/pacer-notify/pacer/internal/desk"
 	"github.com/pacer-notify/pacer/internal/plural"
 	"github.com/pacer-notify/pacer/internal/policy"
@@ -28,13 +26,20 @@ const (
 // CheckRemoval refuses a policy that lacks a category of the one before, for which something waits, unless an operator
 // forced it. It decides for every way in which a policy comes into force in a running deployment.
 func (d *Deployment) CheckRemoval(ctx context.Context, before, after *policy.Policy) error {
+	gone := slices.DeleteFunc(slices.Sorted(maps.Keys(before.Categories)), func(category string) bool {
+		_, stays := after.Category(category)
+		return stays
+	})
+	if len(gone) == 0 {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, removalPatience)
 	defer cancel()
+	if d.Redis.Client.Get(ctx, forcedKey).Val() == after.Version() { // while Redis is away, nothing is forced
+		return nil
+	}
 	var faults []string
-	for _, category := range slices.Sorted(maps.Keys(before.Categories)) {
-		if _, stays := after.Category(category); stays {
-			continue
-		}
+	for _, category := range gone {
 		n, more, err := desk.CountWaiting(ctx, d.Store, category)
 		waits := plural.Of(n, "waits", "wait")
 		switch {
@@ -50,15 +55,8 @@ func (d *Deployment) CheckRemoval(ctx context.Context, before, after *policy.Pol
 	if len(faults) == 0 {
 		return nil
 	}
-	forced, err := d.Redis.Client.Get(ctx, forcedKey).Result()
-	if err == nil && forced == after.Version() {
-		return nil
-	}
-	if err != nil && !errors.Is(err, redis.Nil) {
-		d.cfg.Log.DebugContext(ctx, "could not read whether a policy is forced; retrying", "error", err)
-	}
-	return fmt.Errorf("%s; keep it until they are out, cancel them, or apply with --force: then they are held until it is back",
-		strings.Join(faults, ", "))
+	return errors.New(strings.Join(faults, ", ") +
+		"; keep it until they are out, cancel them, or apply with --force: then they are held until it is back")
 }
 
 // ForcePolicy has every process take a version of the policy whatever waits.
