@@ -16,8 +16,8 @@ type removed struct {
 type heldSince struct{ first, last time.Time }
 
 const (
-	// shortestHeld and longestHeld bound for how long what is held is left alone. At first this is brief, and long enough
-	// for the wake-up to go back to the queue: during a roll-out, another process may know the category.
+	// shortestHeld and longestHeld bound for how long what is held is left alone. At first this is brief, and long
+	// enough for the wake-up to go back to the queue: during a roll-out, another process may know the category.
 	shortestHeld, longestHeld = 3 * time.Second, time.Minute
 	// heldSeen is for how long a category counts as held since something of it was.
 	heldSeen = 5 * time.Minute

@@ -80,8 +80,8 @@ func ReadHistory(ctx context.Context, store HistoryStore, query url.Values, name
 	return &History{Since: since.UTC().Truncate(time.Hour), Hours: hours, Partial: err != nil}, nil
 }
 
-// withPast adds the categories of the history, unless the policy names the one that is asked for: something of a category
-// that the policy lost may wait, and was counted.
+// withPast adds the categories of the history, unless the policy names the one that is asked for: something of a
+// category that the policy lost may wait, and was counted.
 func (n Names) withPast(ctx context.Context, store HistoryStore, category string, now time.Time) (Names, error) {
 	if category == "" || slices.Contains(n.Categories, category) {
 		return n, nil

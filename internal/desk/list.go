@@ -130,8 +130,8 @@ var parameters = map[string]func(f *notification.Filter, value string, names Nam
 func ParameterNames() []string { return slices.Sorted(maps.Keys(parameters)) }
 
 // ParseFilter reads a query for notifications, such as status=failed,expired&since=2h. It returns a
-// [notification.FieldError] for each parameter that does not exist or has a wrong value, with the nearest that exists. A
-// category that the policy lost exists as long as the store's history has it.
+// [notification.FieldError] for each parameter that does not exist or has a wrong value, with the nearest that exists.
+// A category that the policy lost exists as long as the store's history has it.
 func ParseFilter(ctx context.Context, store HistoryStore, query url.Values, names Names, now time.Time,
 ) (notification.Filter, error) {
 	names, err := names.withPast(ctx, store, query.Get("category"), now)
