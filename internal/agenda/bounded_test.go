@@ -63,14 +63,14 @@ func TestABacklogIsEndedInManyScripts(t *testing.T) {
 		entry    agenda.Entry
 		kept     int64 // how many do not end
 	}{
-		"expired": {size: 20_000, entry: agenda.Entry{ExpiresAt: start.Add(time.Second)}, kept: 0},
+		"expired": {size: 5_000, entry: agenda.Entry{ExpiresAt: start.Add(time.Second)}, kept: 0},
 		"would wait too long": {
-			size:     5_000,
+			size:     2_000,
 			settings: agenda.Settings{MaxDefer: 90 * time.Minute, Plan: hourly},
 			kept:     2,
 		},
 		"waited too long": {
-			size:     5_000,
+			size:     2_000,
 			settings: agenda.Settings{MaxDefer: 1, Plan: hourly},
 			kept:     1,
 		},
@@ -109,7 +109,7 @@ func TestABacklogIsEndedInManyScripts(t *testing.T) {
 func TestASweepIsBounded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, t, redistest.Start(t).Client(t), agenda.Settings{})
-	const n = 10_000
+	const n = 2_000
 	w.backlog(n, agenda.Entry{ExpiresAt: start.Add(time.Second)})
 	w.advance(2 * time.Second)
 	partition, ended := w.store.PartitionOf("ada"), 0

@@ -42,7 +42,7 @@ func (n chatNights) of(user string) int {
 }
 
 // chatDays is how many days of the chat room are played, unless CHATROOM_DAYS says another number, as make accept does.
-const chatDays = 3
+const chatDays = 1
 
 // Days of the chat room, whose users live in eleven zones and sleep from 22:00 to 08:00: in Europe and Beirut clocks
 // are switched in the first days, in the next eight in Africa and America, too. Nobody is disturbed at night, no limit

@@ -21,10 +21,10 @@ func TestWhenACrowdIsDrained(t *testing.T) {
 		size    int
 		optimum time.Duration // from the first to the last
 	}{
-		"a burst a window":     {rules: crowdRules, size: 3000, optimum: 149*time.Second + 190*time.Millisecond},
-		"one by one":           {rules: oncePer3s.Plan.Rules, size: 500, optimum: 499 * 3 * time.Second},
+		"a burst a window":     {rules: crowdRules, size: 1000, optimum: 49*time.Second + 190*time.Millisecond},
+		"one by one":           {rules: oncePer3s.Plan.Rules, size: 150, optimum: 149 * 3 * time.Second},
 		"less than a window":   {rules: append(hourly, throttle.Rule{Max: 1, Per: time.Minute}), size: 50, optimum: 49 * time.Minute},
-		"by the cap of a user": {rules: cap3s, size: 200, optimum: 199 * 3 * time.Second},
+		"by the cap of a user": {rules: cap3s, size: 100, optimum: 99 * 3 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

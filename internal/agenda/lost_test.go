@@ -35,7 +35,7 @@ func (w *world) sweepAll(store *agenda.Agendas, partition int) (woken, scripts i
 func TestAPartitionWithoutTasksHeals(t *testing.T) {
 	t.Parallel()
 	w := setup(t, oncePer3s)
-	const users = 2_000
+	const users = 500
 	partition := w.store.PartitionOf("ada")
 	var entries []agenda.Entry
 	for i := 0; len(entries) < 2*users; i++ {

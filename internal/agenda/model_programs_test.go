@@ -14,7 +14,7 @@ import (
 
 // stepsOnRedis is how many steps of random programs are played on Redis, unless AGENDA_STEPS says another number, as
 // make chaos does. Each run plays other programs.
-const stepsOnRedis = 15_000
+const stepsOnRedis = 6_000
 
 // wanted is the number that a variable of the environment says, or else the usual one.
 func wanted(t *testing.T, variable string, usual int) int {

@@ -82,7 +82,7 @@ func wantOptimum(arrived, admitted []time.Time, plan throttle.Plan) error {
 // go as if they were dealt out, and each user's in order.
 func TestANightEndsForMany(t *testing.T) {
 	t.Parallel()
-	const users, seconds = 500, 6
+	const users, seconds = 200, 6
 	end := start.Add(10 * time.Second)
 	plan := throttle.Plan{
 		Rules: nightRules, Spread: seconds * time.Second,

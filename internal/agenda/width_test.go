@@ -25,7 +25,7 @@ func TestARoundIsBoundedForAnyUser(t *testing.T) {
 	boundless := func(source string) string {
 		return strings.Replace(source, "local BUDGET, LOOKS = 100, 400\n", "local BUDGET, LOOKS = 100, 1e9\n", 1)
 	}
-	for seed := range uint64(6) {
+	for seed := range uint64(2) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			seed := seed + rand.Uint64()>>8

@@ -37,7 +37,7 @@ func TestAllowedTogetherIsAsAllowedInTurn(t *testing.T) {
 	t.Parallel()
 	client, apart := redistest.Client(t), redistest.Client(t)
 	random := rand.New(rand.NewPCG(rand.Uint64(), 0))
-	for round := range 300 {
+	for round := range *played / 20 {
 		prefix := func(user string) string { return strconv.Itoa(round) + ":" + user[:1] + ":" }
 		together, inTurn := onStandingClock(client, prefix), onStandingClock(apart, prefix)
 		plans := make([]Plan, 1+random.IntN(3))

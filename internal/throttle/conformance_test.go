@@ -1,6 +1,7 @@
 package throttle_test
 
 import (
+	"flag"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +21,9 @@ import (
 
 var algorithms = throttle.Algorithms()
 
+// refusals is how many refused attempts are made to see that they are free; make chaos makes 100,000.
+var refusals = flag.Int("refusals", 5_000, "refuse so many attempts on Redis and in memory")
+
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	for _, algorithm := range algorithms {
@@ -27,9 +31,9 @@ func TestConformance(t *testing.T) {
 			subject  func(tb testing.TB) throttletest.Subject
 			features throttletest.Features
 		}{
-			"Redis":     {subject: redisSubject, features: throttletest.Features{Refusals: 100_000}},
+			"Redis":     {subject: redisSubject, features: throttletest.Features{Refusals: *refusals}},
 			"Miniredis": {subject: miniSubject, features: throttletest.Features{Refusals: 500, RelativeExpiry: true}},
-			"Memory":    {subject: memorySubject, features: throttletest.Features{Refusals: 100_000}},
+			"Memory":    {subject: memorySubject, features: throttletest.Features{Refusals: *refusals}},
 		} {
 			t.Run(algorithm.String()+"/"+name, func(t *testing.T) {
 				t.Parallel()

@@ -121,7 +121,7 @@ func TestProjectionAgreesWithTheLimiter(t *testing.T) {
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 0))
 	steps, places := 0, 0
-	for n := range 2_000 {
+	for n := range *played / 3 {
 		s := randomProjected(t, r)
 		place := r.IntN(1 << (1 + r.IntN(11)))
 		p := s.projection()

@@ -15,11 +15,15 @@ import (
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
-// traces is how many random traces make test plays. make chaos-red plants faults, and ten times as many must find each.
-const traces = 3_000
+// traces is how many random traces make test plays. make chaos plays 30,000, and as many must find each fault that
+// make chaos-red plants.
+const (
+	traces    = 900
+	redTraces = 30_000
+)
 
 // played is how many random traces Redis plays. The engine in this process takes five times as long for each, so it
-// plays a sixth. make chaos plays ten times as many on both.
+// plays a sixth.
 var played = flag.Int("traces", traces, "play so many random traces on Redis, and a sixth of them on Miniredis")
 
 // The kinds of steps of a trace.
