@@ -75,12 +75,12 @@ UNRACED := 'github.com/yuin/gopher-lua/...=-race=false'
 
 .PHONY: test
 test: $(if $(filter no,$(INSTALL)),check-servers,install-servers) ## run all tests under the race detector; installs what they start, unless INSTALL=no (PKGS=./internal/x TESTFLAGS=-v)
-	go test -race -gcflags=$(UNRACED) -shuffle=on -count=1 -timeout 30m $(TESTFLAGS) $(PKGS)
+	go test -race -gcflags=$(UNRACED) -parallel 4 -shuffle=on -count=1 -timeout 30m $(TESTFLAGS) $(PKGS)
 
 .PHONY: accept
-accept: check-servers ## run the long end-to-end scenarios against built programs, those of many rows, and the night cases
+accept: check-servers ## run the long end-to-end scenarios against built programs, those of many rows, a restored Postgres, and the night cases
 	go test -p 1 -count=1 -timeout 30m -v -tags accept ./test/e2e ./test/night
-	go test -count=1 -timeout 30m -v -tags accept -run 'TestListOfAMillion|TestDashboardOfALargeCrowd' \
+	go test -count=1 -timeout 30m -v -tags accept -run 'TestListOfAMillion|TestDashboardOfALargeCrowd|TestRestoringPostgres' \
 		./internal/store/postgres ./internal/app
 	CHATROOM_DAYS=10 go test -count=1 -timeout 30m -v -run TestChatRoomAtNight ./internal/agenda
 
@@ -112,6 +112,7 @@ chaos: check-servers ## play random schedules in which every call to a store may
 	$(if $(CHAOS_REPLAY),,AGENDA_STEPS=$${AGENDA_STEPS:-100000} go test -count=1 -timeout 30m -v -run TestAnyProgram ./internal/agenda)
 	$(if $(CHAOS_REPLAY),,go test -count=1 -timeout 30m -run 'TestLuaAgrees|TestProjectionAgrees|TestAllowedTogether|TestConformance/.*/RefusalsAreFree' ./internal/throttle -traces 30000 -refusals 100000)
 	$(if $(CHAOS_REPLAY),,go test -count=1 -timeout 30m -run TestConformance/.*/ListsWhatTheFilterSelects ./internal/store/redis ./internal/store/postgres -filters 300)
+	$(if $(CHAOS_REPLAY),,go test -count=1 -timeout 30m -run TestEveryMinuteOfEveryZone ./internal/calendar -every-zone)
 
 .PHONY: chaos-red
 chaos-red: check-servers ## switch protections off, one at a time, and see that random schedules, programs and traces find out (CHAOS_MUTATION=NAME)

@@ -140,8 +140,8 @@ func TestManyGoInAsFewRequestsAsMayBe(t *testing.T) {
 		n, size, requests int
 		maxWait           int // one of so many has a max_wait
 	}{
-		"Items": {n: 25_000, requests: 3}, "Bytes": {n: 100, size: 250_000, requests: 2}, "None": {},
-		"MaxWait": {n: 1500, maxWait: 1, requests: 2}, "SomeMaxWait": {n: 10_000, maxWait: 5, requests: 2},
+		"Items": {n: 20_001, requests: 3}, "Bytes": {n: 70, size: 250_000, requests: 2}, "None": {},
+		"MaxWait": {n: 1500, maxWait: 1, requests: 2}, "SomeMaxWait": {n: 6_000, maxWait: 5, requests: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -21,7 +21,7 @@ func TestRedisClusterSlotMoves(t *testing.T) {
 			d, r := newDeploymentOn(t, on, cluster.URL()), newReceiver(t)
 			d.run(d.settings, d.settings)
 			var items []item
-			for i := range 30 {
+			for i := range 10 {
 				items = append(items, r.crowd("user-"+strconv.Itoa(i), "default", 60)...)
 			}
 			ids := d.bulk(items)

@@ -1,3 +1,5 @@
+//go:build accept
+
 package app_test
 
 import (

@@ -18,9 +18,8 @@ import (
 func TestAMoveSurvivesEveryDeath(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func(*testing.T) *deployment{
-		"Miniredis": newDeployment,
-		"Redis":     func(t *testing.T) *deployment { t.Helper(); return deployOnRedis(t, redistest.Client(t)) },
-		"Postgres":  deployOnPostgres,
+		"Redis":    func(t *testing.T) *deployment { t.Helper(); return deployOnRedis(t, redistest.Client(t)) },
+		"Postgres": deployOnPostgres,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -46,12 +46,15 @@ func TestNoSettingShowsAPartOfAPassword(t *testing.T) {
 				continue
 			}
 			tried = append(tried, flag.Name)
-			for _, scheme := range []string{"postgres://", "redis://", "https://", ""} {
-				for _, password := range []string{
+			for s, scheme := range []string{"postgres://", "redis://", "https://", ""} {
+				for p, password := range []string{
 					"tr0ub@4dor", "tr0ub/4dor", "tr0ub?4dor", "tr0ub#4dor", "tr0ub%zz4dor", "tr0ub:4dor", "tr0ub 4dor",
 					"tr0ub@/4dor", "1/4dor", "1?x=4dor", "1#4dor", "1@4dor:2/", "@4dor", "4dor@", "4dor/",
 					"tr0ub[4dor", "tr0ub\x014dor",
 				} {
+					if command.Name != "serve" && p%4 != s { // the other commands have their settings from the same types
+						continue
+					}
 					url := scheme + "pacer:" + password + "@127.0.0.1:1/x"
 					shown, refused := (&withURLs{}).shows(t, command.Name, flag.Name, url)
 					if strings.Contains(shown, "tr0ub") || strings.Contains(shown, "4dor") {

@@ -85,7 +85,7 @@ func machines() []*night {
 			do:     "Go to [PacerNoWorker](#pacernoworker).",
 		},
 		{
-			title:     "A worker hangs",
+			title: "A worker hangs", slow: true,
 			processes: []string{"api,worker,ops", "worker,ops"},
 			trouble: func(d *deployment) {
 				d.signal(d.processes[1], syscall.SIGSTOP)

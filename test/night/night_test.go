@@ -16,7 +16,7 @@ type night struct {
 	policy   string
 	// processes are the roles of each process. Defaults to one with all roles.
 	processes []string
-	// slow cases take more than half a minute; they run with the build tag accept.
+	// slow cases take more than ten seconds; they run with the build tag accept.
 	slow bool
 	// prepare is done before the processes start, and trouble afterwards.
 	prepare, trouble func(*deployment)
@@ -97,7 +97,7 @@ func (n *night) run(t *testing.T) {
 	}
 }
 
-// TestNights plays the cases that take no longer than half a minute; TestSlowNights the others.
+// TestNights plays the cases that take no longer than ten seconds; TestSlowNights the others.
 func TestNights(t *testing.T) {
 	t.Parallel()
 	runAll(t, false)

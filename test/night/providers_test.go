@@ -103,7 +103,7 @@ func providers() []*night {
 			do:     "Nothing, or ask the provider for a higher quota.",
 		},
 		{
-			title:   "The channel's limit is used up",
+			title: "The channel's limit is used up", slow: true,
 			prepare: func(d *deployment) { d.env = append(d.env, "PACER_WEBHOOK_LIMITS=1/1h") },
 			trouble: func(d *deployment) {
 				d.postFor("ben", "n0", "")

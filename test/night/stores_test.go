@@ -104,7 +104,7 @@ func redisEvicts() *night {
 func postgresSlow() *night {
 	var link *toxiproxy.Proxy
 	return &night{
-		title: "Postgres is slow", postgres: true,
+		title: "Postgres is slow", postgres: true, slow: true,
 		prepare: func(d *deployment) { link, d.databaseURL = linktest.URL(d.T, postgrestest.URL(d.T)) },
 		trouble: func(d *deployment) {
 			d.delivered("n0", "")
@@ -140,7 +140,7 @@ func postgresAway() *night {
 
 func postgresLocked() *night {
 	return &night{
-		title: "A table is locked", postgres: true,
+		title: "A table is locked", postgres: true, slow: true,
 		trouble: func(d *deployment) {
 			d.behind(`,"category":"chat"`)
 			d.is("n1", "deferred")

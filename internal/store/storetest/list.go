@@ -121,7 +121,7 @@ func randomFilter(random *rand.Rand, all []notification.View) notification.Filte
 }
 
 // filters is how many random filters list everything, page by page: each takes some 0.4 s on the Redis in this process.
-var filters = flag.Int("filters", 30, "list with so many random filters")
+var filters = flag.Int("filters", 10, "list with so many random filters")
 
 // listed: whatever the filter and the size of the pages, all pages together list exactly what the filter selects. What
 // may match holds all of it.
