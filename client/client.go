@@ -32,9 +32,7 @@ type Config struct {
 	Token string
 	// HTTPClient makes the requests. Defaults to one without redirects.
 	HTTPClient *http.Client
-	// Attempts is how often a call is tried in all. Defaults to 5. Unless it is 1, a try does not count that
-	// finds the idempotency key held by an earlier request, which is not done: that may be the client's own,
-	// whose response was lost. The client tries again for 12 s; a key is held for 10 s at most.
+	// Attempts is how often a call is tried in all. Defaults to 5.
 	Attempts int
 	// MinBackoff and MaxBackoff bound the wait between two tries. The wait is random, below a bound that begins at
 	// MinBackoff and doubles with each try up to MaxBackoff. Default to 100 ms and 10 s. The client waits for as long
@@ -110,10 +108,9 @@ func (c *Client) Get(ctx context.Context, id string) (*View, error) {
 // Cancel cancels a waiting notification. An [*Error] with status 409 says that it is being delivered or has ended.
 func (c *Client) Cancel(ctx context.Context, id string) (*View, error) {
 	var view View
-	before := &tries{}
-	err := c.callCounting(ctx, before, http.MethodDelete, "/v1/notifications/"+segment(id), nil, &view)
+	tries, err := c.callCounting(ctx, http.MethodDelete, "/v1/notifications/"+segment(id), nil, &view)
 	refused, ok := errors.AsType[*Error](err)
-	if ok && refused.Status == http.StatusConflict && before.counted > 0 {
+	if ok && refused.Status == http.StatusConflict && tries > 1 {
 		return c.cancelledBefore(ctx, id, err)
 	}
 	if err != nil {
@@ -155,56 +152,30 @@ func segment(id string) string {
 
 // call makes a request until it is accepted, refused, or tried often enough. It decodes the response into result.
 func (c *Client) call(ctx context.Context, method, path string, body, result any) error {
-	return c.callCounting(ctx, &tries{}, method, path, body, result)
+	_, err := c.callCounting(ctx, method, path, body, result)
+	return err
 }
 
-// callCounting is call, and counts the tries that failed before the last.
-func (c *Client) callCounting(ctx context.Context, t *tries, method, path string, body, result any) error {
+// callCounting is call, and returns how often it tried.
+func (c *Client) callCounting(ctx context.Context, method, path string, body, result any) (tries int, err error) {
 	var encoded []byte
 	if body != nil {
-		var err error
 		if encoded, err = json.Marshal(body); err != nil {
-			return fmt.Errorf("encode the request: %w", err)
+			return 0, fmt.Errorf("encode the request: %w", err)
 		}
 	}
-	for {
+	for tries = 1; ; tries++ {
 		wait, err := c.try(ctx, method, path, encoded, result)
-		if err == nil || wait < 0 {
-			return err
+		if err == nil {
+			return tries, nil
 		}
-		wait, again := c.next(t, wait, err)
-		if !again {
-			return err
+		if wait == never || tries == c.cfg.Attempts {
+			return tries, err
 		}
-		if ended := pause(ctx, wait); ended != nil {
-			return errors.Join(ended, err)
+		if ended := pause(ctx, max(wait, c.backoff(tries))); ended != nil {
+			return tries, errors.Join(ended, err)
 		}
 	}
-}
-
-const (
-	// busyPatience is how long a request is sent again whose idempotency key an earlier one holds. It may be
-	// the same one, whose response was lost. If the server of the earlier one died, the key is free after 10 s.
-	// busyPause is how long to wait between two times.
-	busyPatience = 12 * time.Second
-	busyPause    = 500 * time.Millisecond
-)
-
-// tries is what a call knows of its earlier tries.
-type tries struct {
-	counted int       // those that count for Config.Attempts
-	until   time.Time // how long what is in progress is tried again; zero before it was for the first time
-}
-
-// next says how long to wait, and at least so long, before the next try after one that ended with err, and
-// whether there is one.
-func (c *Client) next(t *tries, least time.Duration, err error) (wait time.Duration, again bool) {
-	if refused, ok := errors.AsType[*Error](err); ok && refused.inProgress() && c.cfg.Attempts > 1 {
-		t.until = cmp.Or(t.until, time.Now().Add(busyPatience))
-		return max(least, busyPause), time.Now().Before(t.until)
-	}
-	t.counted++
-	return max(least, c.backoff(t.counted)), t.counted < c.cfg.Attempts
 }
 
 // pause waits, unless the context ends before.

@@ -64,9 +64,7 @@ func TestTriesAgainWithTheSameIDAndObeysRetryAfter(t *testing.T) {
 				w.Header().Set("Retry-After", "3")
 				w.WriteHeader(http.StatusServiceUnavailable)
 			case 3:
-				w.WriteHeader(http.StatusConflict)
-				_, _ = io.WriteString(w,
-					`{"title":"Conflict","detail":"a notification with this idempotency key is just being accepted; ask again shortly"}`)
+				w.WriteHeader(http.StatusInternalServerError)
 			default:
 				accept(n, w)
 			}

@@ -13,7 +13,7 @@ import (
 type Error struct {
 	// Status is the HTTP status.
 	Status int
-	// Type tells some refusals apart for programs: id-conflict, key-reused, in-progress, too-late. Else it is empty.
+	// Type tells some refusals apart for programs: id-conflict, key-reused, too-late. Else it is empty.
 	Type string
 	// Title and Detail say what is wrong, for people.
 	Title, Detail string
@@ -32,10 +32,7 @@ type FieldError struct {
 // is; the error's Fields are those that differ.
 var ErrConflict = errors.New("the id was accepted before with other content")
 
-const (
-	typeConflict   = "id-conflict"
-	typeInProgress = "in-progress"
-)
+const typeConflict = "id-conflict"
 
 // Is makes an error of the type id-conflict an [ErrConflict].
 func (e *Error) Is(target error) bool { return target == ErrConflict && e.Type == typeConflict }
@@ -52,14 +49,7 @@ func (e *Error) Error() string {
 // temporary reports whether the same request may succeed later.
 func (e *Error) temporary() bool {
 	return e.Status >= http.StatusInternalServerError && e.Status != http.StatusNotImplemented ||
-		e.Status == http.StatusTooManyRequests || e.Status == http.StatusRequestTimeout || e.inProgress()
-}
-
-// inProgress reports whether the first request with the idempotency key is still being worked on. Earlier
-// servers said it in words only.
-func (e *Error) inProgress() bool {
-	return e.Type == typeInProgress ||
-		e.Status == http.StatusConflict && e.Type == "" && strings.Contains(e.Detail, "just being accepted")
+		e.Status == http.StatusTooManyRequests || e.Status == http.StatusRequestTimeout
 }
 
 // maxDetail bounds what is kept of a response that is not a problem document.

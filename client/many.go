@@ -1,13 +1,11 @@
 package client
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"time"
 
 	"github.com/pacer-notify/pacer/internal/plural"
 )
@@ -21,8 +19,7 @@ const (
 )
 
 // EnqueueMany sends many notifications, in as few requests as the API allows, and returns one result for each,
-// in order. Refused notifications do not affect the others. A result of the type in-progress is left only where
-// an earlier request held the idempotency key all the time that the client waited: see [Config.Attempts].
+// in order. Refused notifications do not affect the others.
 //
 // Before the first request it identifies the notifications in the caller's slice: those with neither an id nor
 // an idempotency key have an id afterwards. With an error, it returns the results of the requests before. Some
@@ -38,7 +35,7 @@ func (c *Client) EnqueueMany(ctx context.Context, notifications []Notification) 
 	for len(results) < len(notifications) {
 		b := batchOf(notifications[len(results):])
 		if len(b.items) > 0 {
-			if err := c.enqueueBatch(ctx, b); err != nil {
+			if err := c.send(ctx, b); err != nil {
 				return results, fmt.Errorf("enqueue %s: %w",
 					plural.Of(len(b.items), "notification", "notifications"), err)
 			}
@@ -51,31 +48,11 @@ func (c *Client) EnqueueMany(ctx context.Context, notifications []Notification) 
 	return results, nil
 }
 
-// enqueueBatch sends a batch, and fills in its results. It sends those items again whose idempotency keys an
-// earlier request holds, and only those: sent again, the others would be repeats.
-func (c *Client) enqueueBatch(ctx context.Context, b *batch) error {
-	var until time.Time
-	for pending := b.items; ; {
-		if err := c.send(ctx, pending, b.results); err != nil {
-			return err
-		}
-		if pending = b.inProgress(); len(pending) == 0 || c.cfg.Attempts == 1 {
-			return nil
-		}
-		if until = cmp.Or(until, time.Now().Add(busyPatience)); time.Now().After(until) {
-			return nil
-		}
-		if err := pause(ctx, busyPause); err != nil {
-			return err
-		}
-	}
-}
-
-// send sends items once, and fills in their results.
-func (c *Client) send(ctx context.Context, items []item, results []Result) error {
-	bodies := make([]json.RawMessage, len(items))
-	for i := range items {
-		bodies[i] = items[i].body
+// send sends a batch, and fills in its results.
+func (c *Client) send(ctx context.Context, b *batch) error {
+	bodies := make([]json.RawMessage, len(b.items))
+	for i := range b.items {
+		bodies[i] = b.items[i].body
 	}
 	var response struct {
 		Results []Result `json:"results"`
@@ -83,11 +60,11 @@ func (c *Client) send(ctx context.Context, items []item, results []Result) error
 	if err := c.call(ctx, http.MethodPost, "/v1/notifications/bulk", bodies, &response); err != nil {
 		return err
 	}
-	if len(response.Results) != len(items) {
+	if len(response.Results) != len(b.items) {
 		return fmt.Errorf("the server returned %d results", len(response.Results))
 	}
-	for i := range items {
-		results[items[i].index] = response.Results[i]
+	for i := range b.items {
+		b.results[b.items[i].index] = response.Results[i]
 	}
 	return nil
 }
@@ -104,17 +81,6 @@ type batch struct {
 type item struct {
 	index int
 	body  json.RawMessage
-}
-
-// inProgress are the items whose idempotency keys are held by an earlier request.
-func (b *batch) inProgress() []item {
-	var held []item
-	for _, i := range b.items {
-		if b.results[i.index].Type == typeInProgress {
-			held = append(held, i)
-		}
-	}
-	return held
 }
 
 // batchOf encodes as many of the notifications as one request may hold.

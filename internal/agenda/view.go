@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/throttle"
@@ -82,26 +80,6 @@ func (a *Agendas) LookupIn(ctx context.Context, partition int, id string) (*Stat
 		}
 	}
 	return state, nil
-}
-
-// LookupMany is [Agendas.Lookup] of many notifications by their users and ids. It returns nil for those that are not
-// known, and looks for no place of those that wait.
-func (a *Agendas) LookupMany(ctx context.Context, users, ids []string) ([]*State, error) {
-	pipe := a.client.Pipeline()
-	read := make([]*redis.MapStringStringCmd, len(ids))
-	for i, id := range ids {
-		read[i] = pipe.HGetAll(ctx, a.partitions[a.PartitionOf(users[i])]+"n:"+id)
-	}
-	if _, err := pipe.Exec(ctx); err != nil {
-		return nil, fmt.Errorf("read notifications: %w", err)
-	}
-	states := make([]*State, len(ids))
-	for i, id := range ids {
-		if fields := read[i].Val(); len(fields) > 0 {
-			states[i] = a.parse(id, a.PartitionOf(users[i]), fields)
-		}
-	}
-	return states, nil
 }
 
 // findPlace fills in where a waiting notification is.

@@ -105,9 +105,11 @@ func foreignLocks(to string) []foreign {
 		},
 		{
 			name: "an idempotency key",
-			lock: `INSERT INTO pacer.idempotency_keys (key, fingerprint, notification_id, expires_at)
-				VALUES ('key', '', '', now() + interval '1 day')`,
-			needs: []need{{post("keyed", `,"idempotency_key":"key"`), unavailable, "idempotency keys: another transaction"}},
+			lock: `INSERT INTO pacer.notifications (id, user_id, category, channel, priority, idempotency_key, fingerprint)
+				VALUES ('holder', 'bob', 'default', 'log', 3, 'key', '')`,
+			needs: []need{
+				{post("keyed", `,"idempotency_key":"key"`), unavailable, "notification keyed: another transaction"},
+			},
 		},
 		{
 			name: "preferences", before: []string{quiet},

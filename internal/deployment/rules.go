@@ -29,7 +29,7 @@ func (r *Rules) Deliveries(category string, channel notification.Channel) dispat
 	return r.Policy.Deliveries(category, channel, r.Set[channel].Delivery)
 }
 
-// Life implements intake's Rules, see [effective.Policy.Life].
+// Life is how long a notification of a category over a channel takes at most, see [effective.Policy.Life].
 func (r *Rules) Life(category string, channel notification.Channel) time.Duration {
 	return r.Policy.Life(category, channel, r.Set[channel].Delivery)
 }

@@ -64,6 +64,7 @@ func (d *Deployment) openRedisStore(ctx context.Context) error {
 		wish, _ := d.Rules.Own.Of(userID)
 		return wish.OptedOut(category, channel)
 	}
+	store.Life = d.Rules.Life
 	d.Store = store
 	return d.followPreferences(ctx, store)
 }

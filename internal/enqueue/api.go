@@ -2,7 +2,6 @@ package enqueue
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,7 +9,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -102,44 +100,9 @@ func (p Promise) String() string {
 	return strings.TrimSpace(p.Decision + " " + at + " " + p.Reason)
 }
 
-const (
-	// typeInProgress is the type of items whose idempotency key an earlier request holds, one that has not finished. If
-	// it never does, because its server died, the key is free after 10 s: busyPatience is how long such items are sent
-	// again, and busyPause how long they wait between two times.
-	typeInProgress = "in-progress"
-	busyPatience   = 12 * time.Second
-	busyPause      = 500 * time.Millisecond
-)
-
 // Bulk hands over notifications, one JSON object a line. all asks for the results of accepted ones too, promise for
-// their promises. A batch in which some are just being accepted is sent again: it may be this batch itself, whose first
-// response was lost.
+// their promises.
 func (a *API) Bulk(ctx context.Context, lines []byte, all, promise bool) (Response, error) {
-	var until time.Time
-	for fresh := 0; ; {
-		response, err := a.bulkOnce(ctx, lines, all, promise)
-		if err != nil {
-			return Response{}, err
-		}
-		fresh += response.Accepted - response.Repeated
-		response.Repeated = response.Accepted - fresh
-		if !slices.ContainsFunc(response.Results, isInProgress) {
-			return response, nil
-		}
-		if until = cmp.Or(until, time.Now().Add(busyPatience)); time.Now().After(until) {
-			return response, nil
-		}
-		select {
-		case <-ctx.Done():
-			return Response{}, context.Cause(ctx)
-		case <-time.After(busyPause):
-		}
-	}
-}
-
-func isInProgress(r Result) bool { return r.Type == typeInProgress }
-
-func (a *API) bulkOnce(ctx context.Context, lines []byte, all, promise bool) (Response, error) {
 	path := "/v1/notifications/bulk?results=errors"
 	switch {
 	case promise:

@@ -41,7 +41,7 @@ type BulkResult struct {
 	ID       string `json:"id,omitempty"`
 	Repeated bool   `json:"repeated,omitempty" doc:"The item had been accepted before."`
 	Error    string `json:"error,omitempty"`
-	Type     string `json:"type,omitempty" doc:"For some refusals, what kind it is: id-conflict, key-reused, in-progress or too-late."`
+	Type     string `json:"type,omitempty" doc:"For some refusals, what kind it is: id-conflict, key-reused or too-late."`
 
 	Decision  string     `json:"decision,omitempty" enum:"now,deferred,scheduled" doc:"With promise: when it goes, in a word."`
 	DeliverAt *time.Time `json:"deliver_at,omitempty" doc:"With promise: when it is expected to be sent. Of one that is too-late: the earliest moment."`

@@ -27,8 +27,6 @@ const (
 	typeIDConflict = "id-conflict"
 	// typeKeyReused: the idempotency key was used for another notification.
 	typeKeyReused = "key-reused"
-	// typeInProgress: the first request with the idempotency key is not done yet.
-	typeInProgress = "in-progress"
 	// typeTooLate: it could not go in time.
 	typeTooLate = "too-late"
 )
@@ -40,8 +38,6 @@ func problemType(err error) string {
 		return typeIDConflict
 	case errors.Is(err, intake.ErrKeyReused):
 		return typeKeyReused
-	case errors.Is(err, intake.ErrInProgress):
-		return typeInProgress
 	case errors.As(err, new(*notification.TooLateError)):
 		return typeTooLate
 	}

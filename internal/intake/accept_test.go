@@ -113,9 +113,8 @@ func TestFieldsThatCannotBeRightAreRefused(t *testing.T) {
 			if diff := cmp.Diff([][]string{{"n-1", "n-2"}}, b.store.accepts); diff != "" {
 				t.Errorf("stored ids differ (-want +got):\n%s", diff)
 			}
-			if len(b.accepted) != 2 || len(b.store.keys) != 0 {
-				t.Errorf("%d acceptances are reported and %d keys reserved, want 2 and none",
-					len(b.accepted), len(b.store.keys))
+			if len(b.accepted) != 2 {
+				t.Errorf("%d acceptances are reported, want 2", len(b.accepted))
 			}
 		})
 	}
@@ -125,8 +124,8 @@ func TestKeysWithinTheirLimitsAreAccepted(t *testing.T) {
 	t.Parallel()
 	for _, key := range []string{"k", " ", "~", strings.Repeat("k", 255), `{"a":"b"}`} {
 		b := newBench()
-		if r := b.accept(t, keyed(key, "hi"))[0]; r.Err != nil || b.store.keys[key] == nil {
-			t.Errorf("key %q: %v, reserved: %t", key, r.Err, b.store.keys[key] != nil)
+		if r := b.accept(t, keyed(key, "hi"))[0]; r.Err != nil || b.store.holder(key) == nil {
+			t.Errorf("key %q: %v, kept: %t", key, r.Err, b.store.holder(key) != nil)
 		}
 	}
 }
@@ -203,44 +202,23 @@ func TestSameIDTwiceInABatch(t *testing.T) {
 
 func TestWhileTheStoreIsAwayABatchFailsAndCanBeRepeated(t *testing.T) {
 	t.Parallel()
-	for _, method := range []string{"reserve", "accept", "commit", "view"} {
-		t.Run(method, func(t *testing.T) {
-			t.Parallel()
-			b := newBench()
-			b.accept(t, request("n-1", "known"), keyed("k-1", "known"))
-			b.store.fresh, b.accepted = nil, nil
-			b.store.fail = method
-			batch := []intake.Request{request("n-2", "new"), keyed("k-2", "new")}
-			if method == "view" { // only needed for known keys
-				batch = append(batch, keyed("k-1", "known"))
-			}
-			results, err := b.Accept(t.Context(), batch)
-			if !errors.Is(err, errAway) || results != nil {
-				t.Fatalf("Accept gives %d results and %v, want the store's error only", len(results), err)
-			}
-			if method == "reserve" && len(b.store.accepts) != 1 {
-				t.Error("something was stored although keys could not be reserved")
-			}
-			if len(b.store.fresh)+len(b.accepted) != 0 && (method == "reserve" || method == "accept") {
-				t.Errorf("accepted although the store is away: %v, reported: %v", b.store.fresh, b.accepted)
-			}
-			// Once the store is back, a repeat accepts all of the batch, each once.
-			b.store.fail = ""
-			for _, held := range b.store.keys {
-				held.Over = true
-			}
-			ids := map[string]bool{}
-			for i, r := range b.accept(t, batch...) {
-				if r.Err != nil {
-					t.Errorf("repeated, result %d: %v", i, r.Err)
-					continue
-				}
-				ids[r.Notification.ID] = true
-			}
-			if len(ids) != len(batch) || len(b.store.known) != 4 {
-				t.Errorf("the repeat gives ids %v, and %d are stored, want 4", ids, len(b.store.known))
-			}
-		})
+	b := newBench()
+	b.accept(t, request("n-1", "known"), keyed("k-1", "known"))
+	b.store.fresh, b.accepted = nil, nil
+	b.store.fail = "accept"
+	batch := []intake.Request{request("n-2", "new"), keyed("k-2", "new"), keyed("k-1", "known")}
+	results, err := b.Accept(t.Context(), batch)
+	if !errors.Is(err, errAway) || results != nil || len(b.store.fresh)+len(b.accepted) != 0 {
+		t.Fatalf("Accept gives %d results and %v, want the store's error only", len(results), err)
+	}
+	b.store.fail = ""
+	for i, r := range b.accept(t, batch...) {
+		if r.Err != nil || r.Known != (i == 2) {
+			t.Errorf("repeated, result %d: %+v", i, r)
+		}
+	}
+	if len(b.store.known) != 4 {
+		t.Errorf("%d are stored, want 4", len(b.store.known))
 	}
 }
 
@@ -334,7 +312,7 @@ func TestLargeBatchKeepsItsOrder(t *testing.T) {
 	}
 }
 
-// What the store can't keep is refused alone. Its key is not committed: nothing was accepted that could be repeated.
+// What the store can't keep is refused alone. Its key stays free: nothing was accepted that could be repeated.
 func TestWhatTheStoreCantKeepIsRefusedAlone(t *testing.T) {
 	t.Parallel()
 	b := newBench()
@@ -348,7 +326,7 @@ func TestWhatTheStoreCantKeepIsRefusedAlone(t *testing.T) {
 	if len(b.store.known) != 2 || len(b.accepted) != 2 {
 		t.Errorf("%d stored, %d reported; want 2 each", len(b.store.known), len(b.accepted))
 	}
-	if b.store.keys["k"].Pending || !b.store.keys["l"].Pending || b.store.keys["m"].Pending {
-		t.Error("the keys committed are not those of what was accepted")
+	if b.store.holder("l") != nil {
+		t.Error("the key of what was refused is taken")
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,40 +18,41 @@ var now = time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC)
 
 var errAway = errors.New("the store is away")
 
-// reservation is an idempotency key in the store.
-type reservation struct {
-	Fingerprint, ID string
-	Pending         bool          // not committed yet
-	Over            bool          // pending for so long that a repeat may take it over
-	Life            time.Duration // as asked for last
-	At              time.Time     // when its notification was accepted, once it is committed
-}
-
 // store keeps notifications in memory and behaves like the real stores. It fails where a test tells it to.
 type store struct {
-	takes      time.Duration // how long an answer about a key takes
-	unstorable string        // the title that it can't keep
+	unstorable string // the title that it can't keep
 
-	mu      sync.Mutex // of keys
 	known   map[string]*notification.Notification
-	keys    map[string]*reservation
-	accepts [][]string   // ids of each call of Accept
-	fresh   []string     // ids that were newly accepted
-	fail    string       // the method that fails
-	asked   atomic.Int64 // how often it has failed
+	accepts [][]string // ids of each call of Accept
+	fresh   []string   // ids that were newly accepted
+	fail    string     // the method that fails
 	views   atomic.Int64
 }
 
-func newStore() *store {
-	return &store{known: map[string]*notification.Notification{}, keys: map[string]*reservation{}}
-}
+func newStore() *store { return &store{known: map[string]*notification.Notification{}} }
 
 func (s *store) failing(method string) error {
 	if s.fail == method {
-		s.asked.Add(1)
 		return errAway
 	}
 	return nil
+}
+
+// holder is the notification that has an idempotency key.
+func (s *store) holder(key string) *notification.Notification {
+	for _, n := range s.known {
+		if key != "" && n.IdempotencyKey == key {
+			return n
+		}
+	}
+	return nil
+}
+
+func (s *store) Holder(_ context.Context, key string) (*notification.Notification, error) {
+	if err := s.failing("holder"); err != nil {
+		return nil, err
+	}
+	return s.holder(key), nil
 }
 
 func (s *store) Accept(_ context.Context, batch []*notification.Notification) ([]intake.Accepted, error) {
@@ -64,6 +64,9 @@ func (s *store) Accept(_ context.Context, batch []*notification.Notification) ([
 	for i, n := range batch {
 		ids = append(ids, n.ID)
 		first, known := s.known[n.ID]
+		if holder := s.holder(n.IdempotencyKey); holder != nil {
+			first, known = holder, true
+		}
 		switch {
 		case n.Title != "" && n.Title == s.unstorable:
 			accepted[i] = intake.Accepted{Err: intake.ErrUnstorable}
@@ -86,79 +89,6 @@ func (s *store) Accept(_ context.Context, batch []*notification.Notification) ([
 	return accepted, nil
 }
 
-func (s *store) Reserve(_ context.Context, keys []intake.Key) ([]intake.Reservation, error) {
-	<-time.After(s.takes)
-	if err := s.failing("reserve"); err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	reservations := make([]intake.Reservation, len(keys))
-	for i, k := range keys {
-		reservations[i] = s.reserve(k)
-	}
-	return reservations, nil
-}
-
-func (s *store) reserve(k intake.Key) intake.Reservation {
-	r := s.reserved(k.Key, k.Fingerprint)
-	if _, found := s.keys[k.Key]; !found {
-		s.keys[k.Key] = &reservation{Fingerprint: k.Fingerprint, ID: k.ID, Pending: true, Life: k.Life}
-		r.ID = k.ID
-	}
-	return r
-}
-
-func (s *store) Reserved(_ context.Context, key, fingerprint string) (intake.Reservation, error) {
-	if err := s.failing("reserved"); err != nil {
-		return intake.Reservation{}, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.reserved(key, fingerprint), nil
-}
-
-// reserved says what the store knows of a key.
-func (s *store) reserved(key, fingerprint string) intake.Reservation {
-	held, found := s.keys[key]
-	switch {
-	case !found:
-		return intake.Reservation{Claim: intake.ClaimNew}
-	case held.Fingerprint != fingerprint:
-		return intake.Reservation{Claim: intake.ClaimOther, ID: held.ID}
-	case held.Pending && held.Over:
-		return intake.Reservation{Claim: intake.ClaimNew, ID: held.ID}
-	case held.Pending:
-		return intake.Reservation{Claim: intake.ClaimBusy, ID: held.ID}
-	}
-	return intake.Reservation{Claim: intake.ClaimDone, ID: held.ID, At: held.At}
-}
-
-func (s *store) Commit(_ context.Context, keys []intake.AcceptedKey) error {
-	<-time.After(s.takes)
-	if err := s.failing("commit"); err != nil {
-		return err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, k := range keys {
-		s.keys[k.Key].Pending, s.keys[k.Key].At = false, k.At
-	}
-	return nil
-}
-
-func (s *store) Originals(_ context.Context, of []intake.Original) ([]*notification.Notification, error) {
-	<-time.After(s.takes)
-	if err := s.failing("view"); err != nil {
-		return nil, err
-	}
-	found := make([]*notification.Notification, len(of))
-	for i, o := range of {
-		found[i] = s.known[o.ID]
-	}
-	return found, nil
-}
-
 func (s *store) View(_ context.Context, id string) (*notification.View, error) {
 	s.views.Add(1)
 	if err := s.failing("view"); err != nil {
@@ -179,18 +109,6 @@ func (rules) CheckCategory(name string) error {
 		return nil
 	}
 	return &notification.FieldError{Field: "category", Message: "is not named in the policy"}
-}
-
-// Life is longer over a webhook, whose retries take days.
-func (rules) Life(category string, channel notification.Channel) time.Duration {
-	life := time.Hour
-	if category == "chat" {
-		life = 48 * time.Hour
-	}
-	if channel == notification.ChannelWebhook {
-		life += 200 * time.Hour
-	}
-	return life
 }
 
 func (rules) MaxContent(notification.Channel) int { return notification.MaxContentBytes }

@@ -48,16 +48,13 @@ type Result struct {
 	// Promise says when it goes, if the request asked for that.
 	Promise *notification.Promise
 	// Err says why the request was refused: [notification.FieldError]s, a [notification.ConflictError], a
-	// [notification.TooLateError], a [notification.LockedError], [ErrKeyReused], [ErrInProgress] or [ErrUnstorable].
+	// [notification.TooLateError], a [notification.LockedError], [ErrKeyReused] or [ErrUnstorable].
 	Err error
 }
 
-// Why a request with an idempotency key is refused.
-var (
-	ErrKeyReused = errors.New("idempotency_key: was used for another notification; repeat that one unchanged, or use " +
-		"another key")
-	ErrInProgress = errors.New("a notification with this idempotency key is being accepted right now; try again shortly")
-)
+// ErrKeyReused says that the idempotency key of a request belongs to a notification that another request made.
+var ErrKeyReused = errors.New("idempotency_key: was used for another notification; repeat that one unchanged, or use " +
+	"another key")
 
 // ErrUnstorable says that the store can't keep a notification, because of a value that all checks have let pass. To
 // repeat it does not help.
@@ -71,9 +68,6 @@ var ErrFull = errors.New("no room for more notifications")
 type Rules interface {
 	// CheckCategory refuses a category that the policy does not name, with a [notification.FieldError].
 	CheckCategory(name string) error
-	// Life is how long a notification takes, from the moment at which it may go, that waits for max_defer once and is
-	// retried to the end.
-	Life(category string, channel notification.Channel) time.Duration
 	// MaxContent is how long title, body and data together may be on a channel, in bytes.
 	MaxContent(channel notification.Channel) int
 	// CheckDelivery refuses what the channel could not deliver, with a [notification.FieldError] each: a channel that
@@ -132,9 +126,6 @@ func New(cfg Config) *Intake {
 	return &Intake{cfg: cfg}
 }
 
-// keyLife is how long an idempotency key is kept beyond the time that its notification may live.
-const keyLife = 24 * time.Hour
-
 // MadeHere reports whether an id has the form of the ids that intake makes. A producer may choose such an id, too.
 func MadeHere(id string) bool {
 	parsed, err := uuid.Parse(id)
@@ -178,10 +169,7 @@ func (in *Intake) Accept(ctx context.Context, batch []Request) ([]Result, error)
 		return nil, err
 	}
 	looked := promisesOf(results)
-	if pending, err = in.reserve(ctx, batch, results, pending); err != nil {
-		return nil, err
-	}
-	if err := in.store(ctx, batch, results, pending); err != nil {
+	if err := in.store(ctx, results, pending); err != nil {
 		return nil, err
 	}
 	for i, first := range same {
@@ -252,6 +240,9 @@ func (in *Intake) complete(r *Request) (*notification.Notification, error) {
 	if err != nil {
 		return nil, err
 	}
+	if r.IdempotencyKey != "" {
+		n.IdempotencyKey, n.Fingerprint = r.IdempotencyKey, fingerprint(r)
+	}
 	var faults []error
 	if r.Template != nil {
 		faults = append(faults, in.render(r.Template, &n))
@@ -287,9 +278,8 @@ func checkKey(key string) error {
 	return nil
 }
 
-// store stores the pending notifications and commits their keys. The key of one that the store can't
-// keep is not committed: it would stand for a notification that there is not.
-func (in *Intake) store(ctx context.Context, batch []Request, results []Result, pending []int) error {
+// store stores the pending notifications.
+func (in *Intake) store(ctx context.Context, results []Result, pending []int) error {
 	if len(pending) == 0 {
 		return nil
 	}
@@ -303,22 +293,19 @@ func (in *Intake) store(ctx context.Context, batch []Request, results []Result, 
 	if err != nil {
 		return err
 	}
-	kept := pending[:0]
 	for i, index := range pending {
 		r := &results[index]
 		switch {
 		case accepted[i].Err != nil:
 			*r = Result{Err: accepted[i].Err}
-			continue
 		case accepted[i].Known:
 			*r = repeated(r.Notification, accepted[i])
 		default:
 			r.Notification.CreatedAt = accepted[i].At
 			in.cfg.Accepted(r.Notification.Category)
 		}
-		kept = append(kept, index)
 	}
-	return in.commit(ctx, batch, results, kept)
+	return nil
 }
 
 // trace starts the traces of notifications that are about to be stored.

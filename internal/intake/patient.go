@@ -24,32 +24,10 @@ func (p patient) Accept(ctx context.Context, batch []*notification.Notification)
 	})
 }
 
-// Reserve implements [Store].
-func (p patient) Reserve(ctx context.Context, keys []Key) ([]Reservation, error) {
-	return patience.Ask(ctx, storePatience, func(ctx context.Context) ([]Reservation, error) {
-		return p.Store.Reserve(ctx, keys)
-	})
-}
-
-// Reserved implements [Store].
-func (p patient) Reserved(ctx context.Context, key, fingerprint string) (Reservation, error) {
-	return patience.Ask(ctx, storePatience, func(ctx context.Context) (Reservation, error) {
-		return p.Store.Reserved(ctx, key, fingerprint)
-	})
-}
-
-// Commit implements [Store].
-func (p patient) Commit(ctx context.Context, keys []AcceptedKey) error {
-	_, err := patience.Ask(ctx, storePatience, func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, p.Store.Commit(ctx, keys)
-	})
-	return err
-}
-
-// Originals implements [Store].
-func (p patient) Originals(ctx context.Context, of []Original) ([]*notification.Notification, error) {
-	return patience.Ask(ctx, storePatience, func(ctx context.Context) ([]*notification.Notification, error) {
-		return p.Store.Originals(ctx, of)
+// Holder implements [Store].
+func (p patient) Holder(ctx context.Context, key string) (*notification.Notification, error) {
+	return patience.Ask(ctx, storePatience, func(ctx context.Context) (*notification.Notification, error) {
+		return p.Store.Holder(ctx, key)
 	})
 }
 

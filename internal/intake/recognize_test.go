@@ -47,58 +47,17 @@ func TestARepeatIsKnownAlthoughItWouldBeRefusedNow(t *testing.T) {
 				(got.Notification != nil) != c.known {
 				t.Errorf("it gives %+v, want it known: %t", got, c.known)
 			}
-			if len(b.store.known) != 2 || len(b.store.keys) != 1 {
-				t.Errorf("%d notifications and %d keys are kept, want 2 and 1", len(b.store.known), len(b.store.keys))
+			if len(b.store.known) != 2 {
+				t.Errorf("%d notifications are kept, want 2", len(b.store.known))
 			}
 		})
-	}
-}
-
-// When the response was lost before the key was committed, the notification is there all the same. While it is not, the
-// first request may still be accepting it; only once that has given up is the repeat refused for good.
-func TestARepeatIsKnownBeforeItsKeyIsCommitted(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		fail  string // of the store, while the first request is accepted
-		over  bool   // the first request has given up
-		known bool
-		busy  bool
-	}{
-		"it was stored": {fail: "commit", known: true},
-		"it was stored, and the first has given up":     {fail: "commit", over: true, known: true},
-		"it is not stored yet":                          {fail: "accept", busy: true},
-		"it was never stored, and the first gave it up": {fail: "accept", over: true},
-	} {
-		for limit, first := range map[string]intake.Request{
-			"expires_at": brief(keyed("k", "hi")), "max_wait": within("k", 0),
-		} {
-			t.Run(name+", "+limit, func(t *testing.T) {
-				t.Parallel()
-				b, _ := promising()
-				b.store.fail = c.fail
-				if _, err := b.Accept(t.Context(), []intake.Request{first}); !errors.Is(err, errAway) {
-					t.Fatal(err)
-				}
-				b.store.fail, b.clock = "", now.Add(time.Minute)
-				held := b.store.keys["k"]
-				held.Over = c.over
-				got := b.accept(t, within("other", time.Minute), first)[1] // with max_wait, it is too late behind another
-				if got.Known != c.known || (got.Err == nil) != c.known ||
-					errors.Is(got.Err, intake.ErrInProgress) != c.busy {
-					t.Errorf("it gives %+v, want it known: %t, in progress: %t", got, c.known, c.busy)
-				}
-				if got.Known && got.Notification.ID != held.ID || held.Pending == c.known {
-					t.Errorf("it gives %+v, and the key is %+v", got.Notification, held)
-				}
-			})
-		}
 	}
 }
 
 // While the store can't be asked, nobody knows.
 func TestARefusedRepeatFailsWhileTheStoreIsAway(t *testing.T) {
 	t.Parallel()
-	for method, r := range map[string]intake.Request{"view": request("n1", "hi"), "reserved": keyed("k", "hi")} {
+	for method, r := range map[string]intake.Request{"view": request("n1", "hi"), "holder": keyed("k", "hi")} {
 		b := newBench()
 		b.store.fail, b.clock = method, now.Add(time.Minute)
 		if _, err := b.Accept(t.Context(), []intake.Request{brief(r)}); !errors.Is(err, errAway) {

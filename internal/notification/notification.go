@@ -16,6 +16,9 @@ type Notification struct {
 	// IDMade is true where pacer made the ID, so that no other notification has it. Stores and fingerprints leave it
 	// out.
 	IDMade bool `json:"-"`
+	// IdempotencyKey is the key of the request that made it, and Fingerprint tells requests with one key apart. Both
+	// are empty without a key.
+	IdempotencyKey, Fingerprint string `json:"-"`
 	// UserID names the user, to whom the limits belong: 1 to 256 bytes of UTF-8 without control characters.
 	UserID string
 	// Category selects the limits in the policy.

@@ -25,25 +25,26 @@ const (
 	inserters = 2
 )
 
-// insertSQL accepts the notifications whose ids are new. It returns when each of those was accepted, and whether its
-// user has opted out of it. Of two notifications in one statement the first has the earlier moment: the moment decides
-// the order, and which of two with the same collapse key is newer. $15 is 'yes' when the process counts in its own
-// metrics what it accepts. All processes insert in the order of the ids: one that is being accepted elsewhere is waited
-// for, and two statements with the same ids in different order would wait for each other.
+// insertSQL accepts the notifications whose ids and idempotency keys are new. It returns when each of those was
+// accepted, and whether its user has opted out of it. Of two notifications in one statement the first has the earlier
+// moment: the moment decides the order, and which of two with the same collapse key is newer. $17 is 'yes' when the
+// process counts in its own metrics what it accepts. All processes insert in the order of the keys and ids: one that is
+// being accepted elsewhere is waited for, and two statements with the same ids in different order would wait for each
+// other.
 const insertSQL = `
-WITH begun AS MATERIALIZED (SELECT clock_timestamp() AS at, set_config('pacer.counted', $15, true),
+WITH begun AS MATERIALIZED (SELECT clock_timestamp() AS at, set_config('pacer.counted', $17, true),
 	` + setLockWait + `)
 INSERT INTO pacer.notifications AS n
 	(id, user_id, category, channel, target, title, body, data, priority, send_at, expires_at, collapse_key,
-	override, traceparent, accepted_at)
+	override, traceparent, idempotency_key, fingerprint, accepted_at)
 SELECT id, user_id, category, channel, target, title, body, data::json, priority, send_at, expires_at, collapse_key,
-	override::json, traceparent, begun.at + place * interval '1 microsecond'
+	override::json, traceparent, idempotency_key, fingerprint, begun.at + place * interval '1 microsecond'
 FROM begun, unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
-	$9::int[], $10::timestamptz[], $11::timestamptz[], $12::text[], $13::text[], $14::text[]) WITH ORDINALITY
-	AS a(id, user_id, category, channel, target, title, body, data, priority, send_at, expires_at, collapse_key,
-	override, traceparent, place)
-ORDER BY id, place
-ON CONFLICT (id) DO NOTHING
+	$9::int[], $10::timestamptz[], $11::timestamptz[], $12::text[], $13::text[], $14::text[], $15::text[], $16::text[])
+	WITH ORDINALITY AS a(id, user_id, category, channel, target, title, body, data, priority, send_at, expires_at,
+	collapse_key, override, traceparent, idempotency_key, fingerprint, place)
+ORDER BY idempotency_key, id, place
+ON CONFLICT DO NOTHING
 RETURNING n.id, n.accepted_at, ` + optedOutSQL
 
 // knownSQL returns the first notifications that were accepted with some ids. If one still waits, the relay checks that
@@ -72,9 +73,13 @@ type insertResult struct {
 // A large batch is divided, so that one part is inserted while another is put into its backlogs.
 func (s *Store) Accept(ctx context.Context, batch []*notification.Notification) ([]intake.Accepted, error) {
 	accepted := make([]intake.Accepted, len(batch))
+	others, err := s.acceptHeld(ctx, batch, accepted)
+	if err != nil {
+		return nil, err
+	}
 	var parts errgroup.Group
 	parts.SetLimit(inserters)
-	for _, part := range s.partsOf(batch) {
+	for _, part := range s.partsOf(batch, others) {
 		parts.Go(func() error { return s.acceptPart(ctx, batch, part, accepted) })
 	}
 	if err := parts.Wait(); err != nil {
@@ -83,19 +88,20 @@ func (s *Store) Accept(ctx context.Context, batch []*notification.Notification) 
 	return accepted, nil
 }
 
-// partsOf divides a batch by partitions, so that the notifications of a user keep their order. A batch in which an id
-// comes twice is not divided: two statements would wait for each other.
-func (s *Store) partsOf(batch []*notification.Notification) [][]int {
+// partsOf divides those of a batch that have the given indexes by partitions, so that the notifications of a user keep
+// their order. A batch in which an id comes twice is not divided: two statements would wait for each other.
+func (s *Store) partsOf(batch []*notification.Notification, of []int) [][]int {
 	partitions := map[int][]int{}
-	ids := make(map[string]struct{}, len(batch))
-	for i, n := range batch {
+	ids := make(map[string]struct{}, len(of))
+	for _, i := range of {
+		n := batch[i]
 		partition := s.agendas.PartitionOf(n.UserID)
 		partitions[partition] = append(partitions[partition], i)
 		ids[n.ID] = struct{}{}
 	}
 	enough := insertBatch
-	if len(ids) < len(batch) {
-		enough = len(batch)
+	if len(ids) < len(of) {
+		enough = len(of)
 	}
 	var parts [][]int
 	var part []int
@@ -227,7 +233,7 @@ func (s *Store) insertApart(ctx context.Context, all []*notification.Notificatio
 	}, refusedAlone)
 }
 
-// insert accepts notifications, all of them or none. A second statement looks up those that were accepted before.
+// insert accepts notifications, all of them or none. Other statements look up those that were accepted before.
 func (s *Store) insert(ctx context.Context, batch []*notification.Notification) ([]insertResult, error) {
 	if err := s.accepting.Acquire(ctx, 1); err != nil {
 		return nil, s.notAccepted(ctx, "accept notifications", err)
@@ -238,7 +244,9 @@ func (s *Store) insert(ctx context.Context, batch []*notification.Notification) 
 		s.placer.place(ctx, batch, results)
 	}
 	if err == nil && slices.ContainsFunc(results, func(result insertResult) bool { return !result.fresh }) {
-		err = s.findKnown(ctx, batch, results)
+		if err = s.findHolders(ctx, batch, results); err == nil {
+			err = s.findKnown(ctx, batch, results)
+		}
 	}
 	if err != nil {
 		return nil, s.notAccepted(ctx, "accept notifications", err)
@@ -287,15 +295,39 @@ func (s *Store) insertRows(ctx context.Context, batch []*notification.Notificati
 	return results, err
 }
 
-// findKnown fills in the results of notifications that were accepted before. The relay checks those that still wait.
+// findHolders fills in the results of notifications whose idempotency keys others have taken meanwhile.
+func (s *Store) findHolders(ctx context.Context, batch []*notification.Notification, results []insertResult) error {
+	var keys []string
+	for i, n := range batch {
+		if !results[i].fresh && n.IdempotencyKey != "" {
+			keys = append(keys, n.IdempotencyKey)
+		}
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	held, err := s.holders(ctx, keys)
+	for i, n := range batch {
+		if first := held[n.IdempotencyKey]; !results[i].fresh && first != nil {
+			results[i] = insertResult{at: first.CreatedAt, first: first}
+		}
+	}
+	return err
+}
+
+// findKnown fills in the results of notifications whose ids were accepted before. The relay checks those that still
+// wait.
 func (s *Store) findKnown(ctx context.Context, batch []*notification.Notification, results []insertResult) error {
 	var ids []string
 	places := map[string][]int{}
 	for i, n := range batch {
-		if !results[i].fresh {
+		if !results[i].fresh && results[i].first == nil {
 			ids = append(ids, n.ID)
 			places[n.ID] = append(places[n.ID], i)
 		}
+	}
+	if len(ids) == 0 {
+		return nil
 	}
 	known, err := s.known(ctx, ids)
 	if err != nil {
@@ -339,6 +371,7 @@ func columns(batch []*notification.Notification) []any {
 	id, user, category, channel := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
 	target, title, body := make([]string, n), make([]string, n), make([]string, n)
 	data, override, trace := make([]*string, n), make([]*string, n), make([]string, n)
+	key, fingerprint := make([]*string, n), make([]*string, n)
 	priority, sendAt, expiresAt, collapse := make([]int32, n), make([]*time.Time, n), make([]*time.Time, n),
 		make([]string, n)
 	for i, x := range batch {
@@ -346,15 +379,16 @@ func columns(batch []*notification.Notification) []any {
 		target[i], title[i], body[i], collapse[i] = x.To, x.Title, x.Body, x.CollapseKey
 		priority[i], sendAt[i], expiresAt[i] = int32(x.Priority), timestamp(x.SendAt), timestamp(x.ExpiresAt)
 		data[i], override[i], trace[i] = document(x.Data), document(x.Override), x.TraceParent
+		key[i], fingerprint[i] = document(x.IdempotencyKey), document(x.Fingerprint)
 	}
 	return []any{
 		id, user, category, channel, target, title, body, data, priority, sendAt, expiresAt, collapse,
-		override, trace,
+		override, trace, key, fingerprint,
 	}
 }
 
-// document gives JSON to the driver, and NULL for none.
-func document(text json.RawMessage) *string {
+// document gives a text or JSON to the driver, and NULL for none.
+func document[T string | json.RawMessage](text T) *string {
 	if len(text) == 0 {
 		return nil
 	}

@@ -20,13 +20,13 @@ import (
 // copySQL takes rows as they come, at little more than half of what insertSQL costs Postgres. An id that is there fails
 // all of them. The trigger that notes them as unplaced sees them as it sees those of insertSQL.
 const copySQL = `COPY pacer.notifications (id, user_id, category, channel, target, title, body, data, priority, send_at,
-	expires_at, collapse_key, override, traceparent, accepted_at) FROM STDIN (FORMAT binary)`
+	expires_at, collapse_key, override, traceparent, idempotency_key, fingerprint, accepted_at) FROM STDIN (FORMAT binary)`
 
 // copiedColumns is how many columns copySQL has.
-const copiedColumns = 15
+const copiedColumns = 17
 
 // beginCopySQL says the database's time, which decides the order: with a default for it, COPY would take the rows one by
-// one. $1 is that of insertSQL's $15.
+// one. $1 is that of insertSQL's $17.
 const beginCopySQL = `SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
 FROM set_config('pacer.counted', $1, true) counted, ` + setLockWait
 
@@ -35,7 +35,7 @@ const optOutsSQL = `
 SELECT user_id, opt_out_categories, opt_out_channels FROM pacer.preferences
 WHERE user_id = ANY ($1) AND (opt_out_categories <> '{}' OR opt_out_channels <> '{}')`
 
-// errIDTaken says that one of the ids that were to be copied is there already, or is being accepted, or came twice.
+// errIDTaken says that an id or a key of what was to be copied is there already, or is being accepted, or came twice.
 var errIDTaken = errors.New("an id is taken")
 
 // uniqueViolation is the code of Postgres's error for a key that is taken.
@@ -155,7 +155,8 @@ func encodeRows(batch []*notification.Notification, begun time.Time) []byte {
 		rows = binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint32(rows, 2), uint16(n.Priority))
 		rows = appendTime(appendTime(rows, n.SendAt), n.ExpiresAt)
 		rows = appendDocument(appendText(rows, n.CollapseKey), n.Override)
-		rows = appendTime(appendText(rows, n.TraceParent), rowMoment(begun, i))
+		rows = appendDocument(appendText(rows, n.TraceParent), []byte(n.IdempotencyKey))
+		rows = appendTime(appendDocument(rows, []byte(n.Fingerprint)), rowMoment(begun, i))
 	}
 	return binary.BigEndian.AppendUint16(rows, 0xffff) // the end
 }
@@ -167,7 +168,7 @@ func appendText[T string | []byte](rows []byte, text T) []byte {
 // absent is the length of NULL.
 const absent = 0xffffffff
 
-// appendDocument appends JSON, and NULL for none.
+// appendDocument appends a text or JSON, and NULL for none.
 func appendDocument(rows, document []byte) []byte {
 	if len(document) == 0 {
 		return binary.BigEndian.AppendUint32(rows, absent)

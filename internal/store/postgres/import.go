@@ -53,7 +53,7 @@ func (s *Store) Import(ctx context.Context, source transfer.Source, categories [
 
 func (s *Store) importBatch(ctx context.Context, tx pgx.Tx, b *transfer.Batch) error {
 	for _, step := range []func(context.Context, pgx.Tx, *transfer.Batch) error{
-		s.importNotifications, importAdmissions, importKeys, importDevices, importPreferences,
+		s.importNotifications, importAdmissions, importDevices, importPreferences,
 	} {
 		if err := step(ctx, tx, b); err != nil {
 			return err
@@ -66,18 +66,18 @@ func (s *Store) importBatch(ctx context.Context, tx pgx.Tx, b *transfer.Batch) e
 const importNotificationsSQL = `
 INSERT INTO pacer.notifications
 	(id, user_id, category, channel, target, title, body, data, priority, send_at, expires_at, collapse_key,
-	override, traceparent, accepted_at, status, reason, generation, attempts, failures, crashes, deferrals,
-	history, not_before, ended_at, admitted_at, detail)
+	override, traceparent, idempotency_key, fingerprint, accepted_at, status, reason, generation, attempts, failures,
+	crashes, deferrals, history, not_before, ended_at, admitted_at, detail)
 SELECT id, user_id, category, channel, target, title, body, data::json, priority, send_at, expires_at, collapse_key,
-	override::json, traceparent, accepted_at, status, reason, generation, attempts, failures, crashes, deferrals,
-	history, not_before, ended_at, admitted_at, detail
+	override::json, traceparent, idempotency_key, fingerprint, accepted_at, status, reason, generation, attempts,
+	failures, crashes, deferrals, history, not_before, ended_at, admitted_at, detail
 FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
 	$9::int[], $10::timestamptz[], $11::timestamptz[], $12::text[], $13::text[], $14::text[],
-	$15::timestamptz[], $16::text[], $17::text[], $18::int[], $19::int[], $20::int[], $21::int[], $22::int[],
-	$23::text[], $24::timestamptz[], $25::timestamptz[], $26::bigint[], $27::text[])
+	$15::text[], $16::text[], $17::timestamptz[], $18::text[], $19::text[], $20::int[], $21::int[], $22::int[],
+	$23::int[], $24::int[], $25::text[], $26::timestamptz[], $27::timestamptz[], $28::bigint[], $29::text[])
 	AS a(id, user_id, category, channel, target, title, body, data, priority, send_at, expires_at, collapse_key,
-	override, traceparent, accepted_at, status, reason, generation, attempts, failures, crashes, deferrals,
-	history, not_before, ended_at, admitted_at, detail)
+	override, traceparent, idempotency_key, fingerprint, accepted_at, status, reason, generation, attempts, failures,
+	crashes, deferrals, history, not_before, ended_at, admitted_at, detail)
 ON CONFLICT (id) DO NOTHING`
 
 func (s *Store) importNotifications(ctx context.Context, tx pgx.Tx, b *transfer.Batch) error {
@@ -148,17 +148,6 @@ func (s *Store) lastAdmissions(notifications []transfer.Notification) []transfer
 		}
 	}
 	return admissions
-}
-
-// importKeys inserts idempotency keys.
-func importKeys(ctx context.Context, tx pgx.Tx, b *transfer.Batch) error {
-	batch := &pgx.Batch{}
-	for _, k := range b.Keys {
-		batch.Queue(`INSERT INTO pacer.idempotency_keys (key, fingerprint, notification_id, accepting_until, expires_at)
-			VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING`,
-			k.Key, k.Fingerprint, k.NotificationID, timestamp(k.AcceptingUntil), k.ExpiresAt)
-	}
-	return tx.SendBatch(ctx, batch).Close()
 }
 
 // importDevices inserts devices, and what became of notifications on them.

@@ -69,7 +69,7 @@ func TestStatementsUseTheirIndexes(t *testing.T) {
 		}
 	}
 	for _, table := range []string{
-		"notifications", "attempts", "outbox", "unplaced", "preferences", "devices", "deliveries", "idempotency_keys",
+		"notifications", "attempts", "outbox", "unplaced", "preferences", "devices", "deliveries",
 		"tallies", "accepted_elsewhere", "history", "audit", "cleared", "marks",
 	} {
 		exec("ALTER TABLE pacer." + table + " SET (autovacuum_enabled = off)")
@@ -91,7 +91,7 @@ func TestStatementsUseTheirIndexes(t *testing.T) {
 		{name: "backlog", fill: []string{"ANALYZE"}},
 		{name: "history", fill: slices.Concat(
 			[]string{`TRUNCATE pacer.notifications, pacer.attempts, pacer.outbox, pacer.unplaced, pacer.preferences,
-				pacer.devices, pacer.deliveries, pacer.idempotency_keys, pacer.tallies, pacer.accepted_elsewhere,
+				pacer.devices, pacer.deliveries, pacer.tallies, pacer.accepted_elsewhere,
 				pacer.history, pacer.audit, pacer.cleared, pacer.marks`},
 			fillTables("now()", "'delivered'"),
 			[]string{"ANALYZE"},
@@ -144,9 +144,9 @@ func fillTables(endedAt, status string) []string {
 	const series = " FROM generate_series(1, 100000) i"
 	return []string{
 		`INSERT INTO pacer.notifications
-				(id, user_id, category, channel, priority, collapse_key, accepted_at, status, ended_at)
+				(id, user_id, category, channel, priority, collapse_key, accepted_at, status, ended_at, idempotency_key)
 			SELECT 'n' || i, 'user' || i % 1000, 'chat', 'log', 3, CASE WHEN i % 3 > 0 THEN 'key' ELSE '' END,
-				now() - i * interval '10 ms', ` + status + ", " + endedAt + series,
+				now() - i * interval '10 ms', ` + status + ", " + endedAt + ", 'k' || i" + series,
 		`INSERT INTO pacer.attempts (notification_id, generation, attempt, user_id, category, admitted_at, outcome)
 			SELECT 'n' || i, 1, 1, 'user' || i % 1000, 'chat', i * 1000000::bigint, 'delivered'` + series,
 		`INSERT INTO pacer.outbox (id) SELECT 'n' || i` + series,
@@ -156,8 +156,6 @@ func fillTables(endedAt, status string) []string {
 			SELECT 'user' || i % 10000, i, 'webhook', 't'` + series,
 		`INSERT INTO pacer.deliveries (notification_id, device_id, attempts, ended, outcome)
 			SELECT 'n' || i, 'd', 1, true, 'delivered'` + series,
-		`INSERT INTO pacer.idempotency_keys (key, fingerprint, notification_id, expires_at)
-			SELECT 'k' || i, 'f', 'n', now() + interval '1 day'` + series,
 		`INSERT INTO pacer.tallies (accepted) SELECT 1` + series,
 		`INSERT INTO pacer.history (hour, category, accepted)
 			SELECT now() - i % 700 * interval '1 hour', 'category' || i, 1` + series,

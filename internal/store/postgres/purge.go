@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/pacer-notify/pacer/internal/intake"
 )
 
 const (
@@ -33,7 +35,7 @@ func (r *Relay) purge(ctx context.Context) error {
 func (r *Relay) Purge(ctx context.Context) (int64, error) {
 	keep := max(r.store.cfg.Retention, r.cfg.Windows(""))
 	removed, err := r.purgeEnded(ctx, keep)
-	return removed, errors.Join(err, r.store.purgeImported(ctx, keep), r.store.purgeKeys(ctx),
+	return removed, errors.Join(err, r.store.purgeImported(ctx, keep),
 		r.store.purgeHistory(ctx), r.store.purgeCleared(ctx, keep), r.store.purgeMarks(ctx))
 }
 
@@ -44,10 +46,12 @@ type purged struct {
 }
 
 const (
-	// agedSQL returns what ended longer ago than $1, and how long ago: $2 at most that follow ($3, $4).
+	// agedSQL returns what ended longer ago than $1, and how long ago: $2 at most that follow ($3, $4). What has an
+	// idempotency key stays for $5.
 	agedSQL = `
 SELECT id, user_id, accepted_at, now() - ended_at FROM pacer.notifications
 WHERE ended_at < now() - $1::interval AND accepted_at < now() - $1::interval AND (accepted_at, id) > ($3, $4)
+	AND (idempotency_key IS NULL OR accepted_at < now() - $5::interval)
 ORDER BY accepted_at, id LIMIT $2`
 	// purgeSQL removes notifications that have ended, with their attempts and deliveries.
 	purgeSQL = `
@@ -66,7 +70,7 @@ DELETE FROM pacer.notifications WHERE id = ANY (ARRAY (SELECT id FROM old))`
 func (r *Relay) purgeEnded(ctx context.Context, keep time.Duration) (removed int64, err error) {
 	to := &r.purged
 	for passed := 0; passed < purgePassed; {
-		rows, err := r.store.db.Query(ctx, agedSQL, keep, purgeBatch, to.at, to.id)
+		rows, err := r.store.db.Query(ctx, agedSQL, keep, purgeBatch, to.at, to.id, intake.KeyLife)
 		if err != nil {
 			return removed, describe("purge old notifications", err)
 		}
@@ -94,30 +98,4 @@ func (r *Relay) purgeEnded(ctx context.Context, keep time.Duration) (removed int
 		passed += looked - len(old)
 	}
 	return removed, nil
-}
-
-// purgeKeysSQL looks at expired idempotency keys and returns how many there were. It deletes a key whose notification
-// has ended. It keeps any other key for another day, so that a long pause does not make each round look at it again.
-const purgeKeysSQL = `
-WITH expired AS MATERIALIZED (
-	SELECT key, ` + keyOpenSQL + ` AS open FROM pacer.idempotency_keys k
-	WHERE expires_at < now() ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED
-), kept AS (
-	UPDATE pacer.idempotency_keys SET expires_at = now() + interval '1 day'
-	WHERE key = ANY (ARRAY (SELECT key FROM expired WHERE open))
-), removed AS (
-	DELETE FROM pacer.idempotency_keys WHERE key = ANY (ARRAY (SELECT key FROM expired WHERE NOT open))
-)
-SELECT count(*) FROM expired`
-
-func (s *Store) purgeKeys(ctx context.Context) error {
-	for {
-		var looked int
-		if err := s.db.QueryRow(ctx, purgeKeysSQL, purgeBatch).Scan(&looked); err != nil {
-			return describe("purge idempotency keys", err)
-		}
-		if looked < purgeBatch {
-			return nil
-		}
-	}
 }

@@ -44,10 +44,8 @@ func (r *readier) begin(ctx context.Context) {
 		var accepts pgx.Batch
 		accepts.Queue(insertSQL, append(columns(nil), "no")...)
 		accepts.Queue(knownSQL, []string{})
-		accepts.Queue(reserveSQL, []string{}, []string{}, []string{}, []int64{}, acceptTime)
-		accepts.Queue(reservedSQL, "")
 		accepts.Queue(viewsSQL, []string{})
-		accepts.Queue(commitSQL, []string{})
+		accepts.Queue(holdersSQL, []string{})
 		_ = r.pool.SendBatch(ctx, &accepts).Close()
 	})
 }

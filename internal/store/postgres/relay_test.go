@@ -127,8 +127,6 @@ func TestPurgeKeepsWhatIsYoungOrOpen(t *testing.T) {
 	w.exec(t, "UPDATE pacer.notifications SET accepted_at = now() - interval '40 days' WHERE id <> 'ada-free-2'")
 	w.exec(t,
 		"UPDATE pacer.notifications SET ended_at = now() - interval '31 days' WHERE id IN ('ada-free-0', 'ada-free-1')")
-	w.exec(t, `INSERT INTO pacer.idempotency_keys (key, fingerprint, notification_id, expires_at) VALUES
-		('old', 'f', 'x', now() - interval '1 minute'), ('young', 'f', 'x', now() + interval '1 minute')`)
 	w.exec(t, `INSERT INTO pacer.attempts
 			(notification_id, generation, attempt, user_id, category, admitted_at, ended_at, outcome)
 		VALUES ('~free:ada:1', 1, 1, 'ada', 'free', 1, now() - interval '31 days', 'imported')`)
@@ -138,7 +136,6 @@ func TestPurgeKeepsWhatIsYoungOrOpen(t *testing.T) {
 	for query, want := range map[string]string{
 		"SELECT string_agg(id, ',' ORDER BY id) FROM pacer.notifications":        "ada-free-2,ada-free-3",
 		"SELECT string_agg(notification_id, ',' ORDER BY 1) FROM pacer.attempts": "ada-free-2",
-		"SELECT string_agg(key, ',' ORDER BY key) FROM pacer.idempotency_keys":   "young",
 	} {
 		var got string
 		if err := w.pool.QueryRow(t.Context(), query).Scan(&got); err != nil || got != want {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
-	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/store/postgres"
 	"github.com/pacer-notify/pacer/test/linktest"
@@ -40,16 +39,16 @@ func TestASlowPostgresAccepts(t *testing.T) {
 		}})
 		return err
 	}
-	reserve := func(ctx context.Context) error {
-		_, err := w.store.Reserve(ctx, []intake.Key{{Key: "k", Fingerprint: "f", ID: "one", Life: time.Hour}})
+	look := func(ctx context.Context) error {
+		_, err := w.store.Holder(ctx, "k")
 		return err
 	}
-	for _, step := range []func(context.Context) error{accept, accept, reserve} { // the second finds the first
+	for _, step := range []func(context.Context) error{accept, accept, look} { // the second finds the first
 		w.succeeds(t, step)
 		<-time.After(3 * time.Second / 2) // long enough for the pool to doubt a connection
 	}
 	w.pool.Reset()
-	w.succeeds(t, reserve)
+	w.succeeds(t, look)
 }
 
 // succeeds takes a step until Postgres is not too late for it.

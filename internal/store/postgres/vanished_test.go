@@ -79,7 +79,6 @@ func TestNoStepOfARoundWaitsForEver(t *testing.T) {
 		"partition_counts":   "note what Redis counts",
 		"tallies":            "fold the totals",
 		"notifications":      "purge old notifications",
-		"idempotency_keys":   "purge idempotency keys",
 		"history":            "purge the history",
 	} {
 		t.Run(table, func(t *testing.T) {

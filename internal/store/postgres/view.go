@@ -17,7 +17,8 @@ import (
 // viewColumns are what scanRow reads.
 const viewColumns = `id, user_id, category, channel, target, title, body, data::text, override::text, priority, send_at,
 	expires_at, collapse_key, accepted_at, status, reason, detail, attempts, deferrals, history, not_before, admitted_at,
-	ended_at, coalesce(claimed_until < clock_timestamp(), false), policy_version, zone`
+	ended_at, coalesce(claimed_until < clock_timestamp(), false), policy_version, zone, coalesce(idempotency_key, ''),
+	coalesce(fingerprint, '')`
 
 const (
 	// viewSQL returns one notification.
@@ -61,7 +62,7 @@ func scanRow(r pgx.CollectableRow) (row, error) {
 		&sendAt, &expiresAt,
 		&v.CollapseKey, &v.CreatedAt, &status, &v.Reason, &v.Detail, &v.Attempts, &v.Deferrals, &v.history, &notBefore,
 		&v.admittedAt, &endedAt,
-		&v.abandoned, &v.Basis.PolicyVersion, &v.Basis.Zone)
+		&v.abandoned, &v.Basis.PolicyVersion, &v.Basis.Zone, &v.IdempotencyKey, &v.Fingerprint)
 	v.Channel, v.Status = notification.Channel(channel), notification.Status(status)
 	v.SendAt, v.ExpiresAt, v.notBefore, v.endedAt = moment(sendAt), moment(expiresAt), moment(notBefore),
 		moment(endedAt)

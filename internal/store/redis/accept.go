@@ -3,19 +3,15 @@ package redis
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/notification"
-	"github.com/pacer-notify/pacer/internal/plural"
 )
 
 const (
@@ -28,21 +24,43 @@ const (
 // Accept implements [intake.Store]. It accepts in several partitions at once, and in each the notifications in order.
 func (s *Store) Accept(ctx context.Context, batch []*notification.Notification) ([]intake.Accepted, error) {
 	accepted := make([]intake.Accepted, len(batch))
-	elsewhere, err := s.claimIDs(ctx, batch)
+	claims, err := s.claimAll(ctx, batch)
 	if err != nil {
 		return nil, err
 	}
+	made := make([]string, len(batch)) // the ids under which they came
 	partitions := map[int][]int{}
 	for i, n := range batch {
-		if elsewhere[i] {
+		made[i] = n.ID
+		if claims[i].elsewhere {
 			if accepted[i], err = s.elsewhere(ctx, n.ID); err != nil {
 				return nil, err
 			}
 			continue
 		}
+		if claims[i].name != "" && !claims[i].ours {
+			held, err := s.holdsKey(ctx, n, &claims[i])
+			if err != nil {
+				return nil, err
+			}
+			if held != nil {
+				accepted[i] = *held
+				continue
+			}
+		}
 		partition := s.agendas.PartitionOf(n.UserID)
 		partitions[partition] = append(partitions[partition], i)
 	}
+	if err := s.putAll(ctx, partitions, batch, accepted); err != nil {
+		return nil, err
+	}
+	return accepted, s.settleClaims(ctx, batch, claims, made, accepted)
+}
+
+// putAll accepts the notifications of a batch that have the given indexes, by partition.
+func (s *Store) putAll(ctx context.Context, partitions map[int][]int, batch []*notification.Notification,
+	accepted []intake.Accepted,
+) error {
 	var putting errgroup.Group
 	putting.SetLimit(putters)
 	for partition, indexes := range partitions {
@@ -55,10 +73,53 @@ func (s *Store) Accept(ctx context.Context, batch []*notification.Notification) 
 			return nil
 		})
 	}
-	if err := putting.Wait(); err != nil {
-		return nil, err
+	return putting.Wait()
+}
+
+// settleClaims gives up the claims of keys whose notifications were known by their ids, and accepts what a claim took
+// for a repeat although its key is over.
+func (s *Store) settleClaims(ctx context.Context, batch []*notification.Notification, claims []claim, made []string,
+	accepted []intake.Accepted,
+) error {
+	for i, n := range batch {
+		c, a := &claims[i], &accepted[i]
+		switch {
+		case c.name == "" || !a.Known || a.First == nil:
+		case a.First.IdempotencyKey != n.IdempotencyKey:
+			if c.ours {
+				if err := s.release(ctx, c); err != nil {
+					return err
+				}
+			}
+		case n.ID != made[i] && time.Since(a.At) > intake.KeyLife:
+			if err := s.acceptAgain(ctx, n, c, made[i], a); err != nil {
+				return err
+			}
+		}
 	}
-	return accepted, nil
+	return nil
+}
+
+// acceptAgain accepts a notification, under the id with which it came, if the one that has its key is over.
+func (s *Store) acceptAgain(ctx context.Context, n *notification.Notification, c *claim, id string,
+	accepted *intake.Accepted,
+) error {
+	view, err := s.View(ctx, n.ID)
+	if errors.Is(err, notification.ErrNotFound) || err == nil && !keyIsOver(view) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	n.ID = id
+	if _, err := s.takeOver(ctx, n, c); err != nil { // if another repeat was faster, this one is a repeat of that
+		return err
+	}
+	results, err := s.Accept(ctx, []*notification.Notification{n})
+	if err == nil {
+		*accepted = results[0]
+	}
+	return err
 }
 
 // put accepts the notifications of a batch that have the given indexes, all of one partition.
@@ -121,49 +182,4 @@ func (s *Store) elsewhere(ctx context.Context, id string) (intake.Accepted, erro
 		return a, err
 	}
 	return a, nil
-}
-
-// claimIDs makes the ids that producers chose unique over all partitions. It returns, for each notification of the
-// batch, whether its id belongs to a notification in another partition already. Ids that pacer made for these requests
-// are unique by themselves; their form alone proves nothing, because producers make such ids, too.
-func (s *Store) claimIDs(ctx context.Context, batch []*notification.Notification) ([]bool, error) {
-	elsewhere := make([]bool, len(batch))
-	claims := make([]*redis.StringCmd, len(batch))
-	pipe := s.client.Pipeline()
-	for i, n := range batch {
-		if n.IDMade {
-			continue
-		}
-		key := s.idKey(n.ID)
-		life := idLife
-		if intake.MadeHere(n.ID) {
-			life = newIDLife
-		}
-		life += max(0, time.Until(n.SendAt))
-		pipe.SetNX(ctx, key, strconv.Itoa(s.agendas.PartitionOf(n.UserID)), life)
-		claims[i] = pipe.Get(ctx, key)
-	}
-	if pipe.Len() == 0 {
-		return elsewhere, nil
-	}
-	if _, err := pipe.Exec(ctx); err != nil {
-		return nil, fmt.Errorf("claim the ids of %s: %w", plural.Of(len(batch), "notification", "notifications"), err)
-	}
-	for i, claim := range claims {
-		elsewhere[i] = claim != nil && claim.Val() != strconv.Itoa(s.agendas.PartitionOf(batch[i].UserID))
-	}
-	return elsewhere, nil
-}
-
-// idLife is how long after its send_at an id that a producer chose stays claimed. It is longer than a notification can
-// wait, be retried and be kept. newIDLife is that of an id that has the form of those that pacer makes. Such an id says
-// when it was made: who uses it for two users does so soon. Clients make one for each notification, and 150 bytes of
-// each for three months would be more than all else that Redis keeps.
-const (
-	idLife    = 93 * 24 * time.Hour
-	newIDLife = 24 * time.Hour
-)
-
-func (s *Store) idKey(id string) string {
-	return agenda.PartitionPrefix(s.agendas.PartitionOf(id)) + "i:" + id
 }

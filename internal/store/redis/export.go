@@ -24,7 +24,6 @@ func (s *Store) Export(ctx context.Context, give func(*transfer.Batch) error) er
 		{kind: "n:", read: exportNotifications},
 		{kind: "o:", read: exportDeliveries},
 		{kind: "dev:", read: exportDevices},
-		{kind: "k:", read: exportKeys},
 		// Logs of categories come first: the same admission in the log of a cap does not name its category.
 		{kind: "l:", read: exportAdmissions},
 		{kind: "cap:", read: exportAdmissions},
@@ -222,36 +221,6 @@ func exportDevices(ctx context.Context, p page) (*transfer.Batch, error) {
 			}
 			batch.Devices = append(batch.Devices, stored.device(nameOf(p.keys[i]), id))
 		}
-	}
-	return batch, nil
-}
-
-// exportKeys reads idempotency keys that have not expired.
-func exportKeys(ctx context.Context, p page) (*transfer.Batch, error) {
-	hashes, err := readHashes(ctx, p)
-	if err != nil {
-		return nil, err
-	}
-	lives, err := readEach(ctx, p, "the lives", func(pipe redis.Pipeliner, key string) *redis.DurationCmd {
-		return pipe.PTTL(ctx, key)
-	})
-	if err != nil {
-		return nil, err
-	}
-	batch := &transfer.Batch{}
-	for i, hash := range hashes {
-		fields, life := hash.Val(), lives[i].Val()
-		if fields["i"] == "" || life <= 0 {
-			continue
-		}
-		k := transfer.Key{
-			Key: nameOf(p.keys[i]), Fingerprint: fields["f"], NotificationID: fields["i"],
-			ExpiresAt: time.Now().Add(life),
-		}
-		if until, err := strconv.ParseInt(fields["p"], 10, 64); err == nil {
-			k.AcceptingUntil = time.UnixMicro(until)
-		}
-		batch.Keys = append(batch.Keys, k)
 	}
 	return batch, nil
 }

@@ -24,6 +24,9 @@ type Store struct {
 	// OptedOut reports whether a user does not want notifications of a category over a channel; it is asked of every
 	// grant. Defaults to never.
 	OptedOut func(userID, category string, channel notification.Channel) bool
+	// Life is how long a notification takes, from the moment at which it may go, that waits for max_defer once and is
+	// retried to the end. Defaults to a day.
+	Life func(category string, channel notification.Channel) time.Duration
 
 	client  redis.UniversalClient
 	agendas *agenda.Agendas
@@ -32,7 +35,8 @@ type Store struct {
 // New makes a Store over the agendas of a deployment.
 func New(client redis.UniversalClient, agendas *agenda.Agendas) *Store {
 	never := func(string, string, notification.Channel) bool { return false }
-	return &Store{OptedOut: never, client: client, agendas: agendas}
+	day := func(string, notification.Channel) time.Duration { return 24 * time.Hour }
+	return &Store{OptedOut: never, Life: day, client: client, agendas: agendas}
 }
 
 // content is the part of a notification that only its delivery needs. The agenda keeps it as the entry's payload.
@@ -48,6 +52,8 @@ type content struct {
 	CollapseKey string                `json:"k,omitempty"`
 	Override    json.RawMessage       `json:"o,omitempty"`
 	TraceParent string                `json:"r,omitempty"`
+	Key         string                `json:"i,omitempty"`
+	Fingerprint string                `json:"f,omitempty"`
 }
 
 // encode makes the payload of a notification.
@@ -55,7 +61,7 @@ func encode(n *notification.Notification) (string, error) {
 	body, err := json.Marshal(content{
 		Channel: n.Channel, To: n.To, Title: n.Title, Body: n.Body, Data: n.Data, Priority: n.Priority,
 		SendAt: n.SendAt, ExpiresAt: n.ExpiresAt, CollapseKey: n.CollapseKey, Override: n.Override,
-		TraceParent: n.TraceParent,
+		TraceParent: n.TraceParent, Key: n.IdempotencyKey, Fingerprint: n.Fingerprint,
 	})
 	if err != nil {
 		return "", fmt.Errorf("encode notification %s: %w", n.ID, err)
@@ -73,6 +79,7 @@ func decode(id string, b dispatch.Backlog, acceptedAt time.Time, payload string)
 		ID: id, UserID: b.UserID, Category: b.Category, Channel: c.Channel, To: c.To, Title: c.Title, Body: c.Body,
 		Data: c.Data, Priority: c.Priority, SendAt: c.SendAt, ExpiresAt: c.ExpiresAt, CollapseKey: c.CollapseKey,
 		Override: c.Override, TraceParent: c.TraceParent, CreatedAt: acceptedAt,
+		IdempotencyKey: c.Key, Fingerprint: c.Fingerprint,
 	}, nil
 }
 

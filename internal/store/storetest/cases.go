@@ -8,7 +8,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pacer-notify/pacer/internal/dispatch"
-	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
@@ -396,54 +395,6 @@ func crashLoop(p *probe) {
 	}
 	p.wantNoGrant("it is granted after too many crashes")
 	p.want(n.ID, notification.StatusFailed, MaxCrashes, "crash_loop")
-}
-
-// keys: an idempotency key belongs to one body and one notification.
-func keys(p *probe) {
-	reserve := func(key, fingerprint, id string) intake.Reservation {
-		p.Helper()
-		r, err := ReserveOne(p.Context(), p, key, fingerprint, id)
-		if err != nil {
-			p.Fatalf("reserve: %v", err)
-		}
-		return r
-	}
-	for _, step := range []struct {
-		fingerprint, id string
-		want            intake.Reservation
-	}{
-		{fingerprint: "body", id: "first", want: intake.Reservation{Claim: intake.ClaimNew, ID: "first"}},
-		{fingerprint: "body", id: "second", want: intake.Reservation{Claim: intake.ClaimBusy, ID: "first"}},
-		{fingerprint: "other", id: "third", want: intake.Reservation{Claim: intake.ClaimOther, ID: "first"}},
-	} {
-		if got := reserve("key", step.fingerprint, step.id); got != step.want {
-			p.Errorf("%s: %+v, want %+v", step.id, got, step.want)
-		}
-	}
-	reserved := func(key, fingerprint string, want intake.Reservation) {
-		p.Helper()
-		if got, err := p.Reserved(p.Context(), key, fingerprint); err != nil || got != want {
-			p.Errorf("%s of %s is reserved as %+v, %v; want %+v", key, fingerprint, got, err, want)
-		}
-	}
-	reserved("key", "body", intake.Reservation{Claim: intake.ClaimBusy, ID: "first"})
-	reserved("key", "other", intake.Reservation{Claim: intake.ClaimOther, ID: "first"})
-	reserved("another key", "other", intake.Reservation{Claim: intake.ClaimNew})
-	if err := p.Commit(p.Context(), []intake.AcceptedKey{{Key: "key"}}); err != nil {
-		p.Fatal(err)
-	}
-	reserved("key", "body", intake.Reservation{Claim: intake.ClaimDone, ID: "first"})
-	if got := reserve("key", "body", "fourth"); got != (intake.Reservation{Claim: intake.ClaimDone, ID: "first"}) {
-		p.Errorf("after the commit: %+v", got)
-	}
-	if got := reserve("key", "other", "fifth"); got.Claim != intake.ClaimOther {
-		p.Errorf("another body after the commit: %+v", got)
-	}
-	if got := reserve("another key", "other", "sixth"); got != (intake.Reservation{
-		Claim: intake.ClaimNew, ID: "sixth",
-	}) {
-		p.Errorf("another key: %+v", got)
-	}
 }
 
 // unknown: an id that was never accepted is not found.

@@ -5,164 +5,181 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
-	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 
 	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
-// keysAtOnce: many callers reserve a new idempotency key at the same moment, with one body or another. One gets it, the
-// others are told so, and nobody gets an error.
+// keyed makes a notification for a request with an idempotency key, as intake does: under an id that is made for it.
+func (p *probe) keyed(key, fingerprint string) *notification.Notification {
+	id, err := uuid.NewV7()
+	if err != nil {
+		p.Fatal(err)
+	}
+	return p.notification(func(n *notification.Notification) {
+		n.ID, n.IDMade, n.IdempotencyKey, n.Fingerprint, n.Title = id.String(), true, key, fingerprint, fingerprint
+	})
+}
+
+// acceptAll accepts notifications in one call.
+func (p *probe) acceptAll(batch ...*notification.Notification) []intake.Accepted {
+	p.Helper()
+	accepted, err := p.Accept(p.Context(), batch)
+	if err != nil || len(accepted) != len(batch) {
+		p.Fatalf("accept %d: %d results, %v", len(batch), len(accepted), err)
+	}
+	return accepted
+}
+
+// wantHolder wants an idempotency key to belong to a notification; "" for none.
+func (p *probe) wantHolder(key, id string) {
+	p.Helper()
+	holder, err := p.Holder(p.Context(), key)
+	if err != nil {
+		p.Fatal(err)
+	}
+	if holder == nil && id != "" || holder != nil && holder.ID != id {
+		p.Errorf("%s belongs to %+v, want %q", key, holder, id)
+	}
+}
+
+// keys: an idempotency key belongs to one request and one notification, also when its end has come.
+func keys(p *probe) {
+	p.wantHolder("key", "")
+	first := p.keyed("key", "body")
+	if a := p.acceptAll(first)[0]; a.Known || a.Err != nil {
+		p.Fatalf("the first: %+v", a)
+	}
+	for _, ended := range []bool{false, true} {
+		if ended {
+			if err := p.Cancel(p.Context(), first.ID); err != nil {
+				p.Fatal(err)
+			}
+		}
+		for _, fingerprint := range []string{"body", "other"} {
+			a := p.acceptAll(p.keyed("key", fingerprint))[0]
+			if !a.Known || a.Err != nil || a.First == nil || a.First.ID != first.ID || a.First.Title != "body" ||
+				a.First.IdempotencyKey != "key" || a.First.Fingerprint != "body" {
+				p.Errorf("%s again: %+v, want the first known", fingerprint, a)
+			}
+		}
+		p.wantHolder("key", first.ID)
+	}
+	if a := p.acceptAll(p.keyed("another key", "body"))[0]; a.Known || a.Err != nil {
+		p.Errorf("another key: %+v", a)
+	}
+}
+
+// keysAndIDs: a key belongs to the notification that was accepted with it, and to no other whose id its request named.
+func keysAndIDs(p *probe) {
+	named := func(key, id, fingerprint string) *notification.Notification {
+		n := p.keyed(key, fingerprint)
+		n.ID, n.IDMade = id, false
+		return n
+	}
+	p.acceptAll(named("", "taken", "body"))
+	if a := p.acceptAll(named("key", "taken", "other"))[0]; !a.Known || a.First == nil || a.First.IdempotencyKey != "" {
+		p.Errorf("an id that is taken, with a key: %+v", a)
+	}
+	p.wantHolder("key", "")
+	if a := p.acceptAll(named("key", "free", "third"))[0]; a.Known || a.Err != nil {
+		p.Errorf("the key with another id: %+v", a)
+	}
+	p.wantHolder("key", "free")
+	if a := p.acceptAll(named("key", "free", "third"))[0]; !a.Known || a.First == nil || a.First.Fingerprint != "third" {
+		p.Errorf("the same again: %+v", a)
+	}
+}
+
+// keysAtOnce: many callers accept under a new idempotency key at the same moment, with one body or another. One gets
+// it, the others are told who has it, and nobody gets an error.
 func keysAtOnce(p *probe) {
 	const callers = 16
 	for round := range 20 {
 		key := "key" + strconv.Itoa(round)
 		var mu sync.Mutex
-		claims, ids := map[intake.Claim]int{}, map[string]bool{}
 		var all sync.WaitGroup
+		fresh, reused, ids := 0, 0, map[string]bool{}
 		start := make(chan struct{})
 		for caller := range callers {
+			n := p.keyed(key, "body"+strconv.Itoa(caller%2))
 			all.Go(func() {
 				<-start
-				r, err := ReserveOne(p.Context(), p, key, "body"+strconv.Itoa(caller%2), "id"+strconv.Itoa(caller))
+				accepted, err := p.Accept(p.Context(), []*notification.Notification{n})
 				if err != nil {
 					p.Errorf("%s: caller %d: %v", key, caller, err)
+					return
 				}
 				mu.Lock()
 				defer mu.Unlock()
-				claims[r.Claim]++
-				ids[r.ID] = true
+				switch a := accepted[0]; {
+				case a.Err != nil || a.Known && a.First.Fingerprint != n.Fingerprint:
+					reused++
+				case a.Known:
+					ids[a.First.ID] = true
+				default:
+					fresh++
+					ids[n.ID] = true
+				}
 			})
 		}
 		close(start)
 		all.Wait()
-		if claims[intake.ClaimNew] != 1 || claims[intake.ClaimBusy] != callers/2-1 ||
-			claims[intake.ClaimOther] != callers/2 || len(ids) != 1 {
-			p.Errorf("%s: claims %v of the notifications %v", key, claims, ids)
+		if fresh != 1 || reused != callers/2 || len(ids) != 1 {
+			p.Errorf("%s: %d new, %d refused, of the notifications %v", key, fresh, reused, ids)
 		}
 	}
 }
 
-// keysOf makes so many keys, each with a body and an id of its own.
-func keysOf(n int, id string) []intake.Key {
-	keys := make([]intake.Key, n)
-	for i := range keys {
-		number := strconv.Itoa(i)
-		keys[i] = intake.Key{Key: "key" + number, Fingerprint: "body" + number, ID: id + number, Life: time.Hour}
-	}
-	return keys
-}
-
-// manyKeys: keys of several partitions are reserved, committed and recognized in one call each, in their order: those
-// that are new, that others are accepting, that are done, and that have another body. So are the notifications.
+// manyKeys: a batch of keys that is repeated, with others among them, finds each first in its place.
 func manyKeys(p *probe) {
-	keys := keysOf(300, "first")
-	const busy, other = 100, 200 // keys from there on
-	var accepted []intake.AcceptedKey
-	var originals []intake.Original
-	for i, k := range keys {
-		if i%3 > 0 { // the others are new later
-			continue
+	const size = 300
+	batch := func(from int, fingerprint string) []*notification.Notification {
+		all := make([]*notification.Notification, size)
+		for i := range all {
+			n := p.keyed("key"+strconv.Itoa(from+i), fingerprint)
+			n.UserID = []string{"ada", "bob", "eve", "zoe"}[i%4]
+			all[i] = n
 		}
-		if r, err := ReserveOne(p.Context(), p, k.Key, k.Fingerprint, k.ID); err != nil || r.Claim != intake.ClaimNew {
-			p.Fatalf("%s: %+v, %v", k.Key, r, err)
-		}
-		if i < busy || i >= other {
-			accepted = append(accepted, intake.AcceptedKey{Key: k.Key})
-		}
+		return all
 	}
-	if err := p.Commit(p.Context(), accepted); err != nil {
-		p.Fatal(err)
-	}
-	again := keysOf(300, "second")
-	for i := range again[other:] {
-		again[other+i].Fingerprint = "another body"
-	}
-	reservations, err := p.Reserve(p.Context(), again)
-	if err != nil || len(reservations) != len(again) {
-		p.Fatalf("%d reservations, %v", len(reservations), err)
-	}
-	for i, got := range reservations {
-		want := intake.Reservation{Claim: intake.ClaimNew, ID: again[i].ID}
-		switch {
-		case i%3 > 0:
-		case i < busy:
-			want = intake.Reservation{Claim: intake.ClaimDone, ID: keys[i].ID}
-		case i < other:
-			want = intake.Reservation{Claim: intake.ClaimBusy, ID: keys[i].ID}
-		default:
-			want = intake.Reservation{Claim: intake.ClaimOther, ID: keys[i].ID}
-		}
-		if got != want {
-			p.Errorf("%s is reserved as %+v, want %+v", again[i].Key, got, want)
-		}
-	}
-	for _, user := range []string{"ada", "bob", "eve", "zoe"} {
-		n := p.accept(func(n *notification.Notification) {
-			n.UserID, n.Title, n.Data = user, "hi "+user, []byte(`{"a":1}`)
-		})
-		originals = append(originals,
-			intake.Original{UserID: user, ID: n.ID}, intake.Original{UserID: user, ID: "none"})
-	}
-	p.wantOriginals(originals)
-}
-
-// wantOriginals wants every second of some notifications to be found as it was accepted, and the others not at all.
-func (p *probe) wantOriginals(of []intake.Original) {
-	p.Helper()
-	found, err := p.Originals(p.Context(), of)
-	if err != nil || len(found) != len(of) {
-		p.Fatalf("%d originals, %v", len(found), err)
-	}
-	for i, n := range found {
-		if i%2 > 0 {
-			if n != nil {
-				p.Errorf("one that was never accepted is %+v", n)
-			}
-			continue
-		}
-		v, err := p.View(p.Context(), of[i].ID)
-		if err != nil {
-			p.Fatal(err)
-		}
-		if diff := cmp.Diff(&v.Notification, n); diff != "" {
-			p.Errorf("the original of %s differs from what the view has (want -, got +):\n%s", of[i].ID, diff)
+	first := batch(0, "body")
+	p.acceptAll(first...)
+	for i, a := range p.acceptAll(batch(size/3, "body")...) {
+		known := i+size/3 < size
+		if a.Err != nil || a.Known != known || known && a.First.ID != first[i+size/3].ID {
+			p.Errorf("key %d: %+v, want it known: %t", i+size/3, a, known)
 		}
 	}
 }
 
-// keysInAnyOrder: many callers reserve and commit the same keys at the same moment, each in an order of its own. None
-// gets an error, and each key goes to one of them.
+// keysInAnyOrder: many callers accept the same keys at the same moment, each in an order of its own. None gets an
+// error, and each key goes to one of them.
 func keysInAnyOrder(p *probe) {
 	const callers, keys = 8, 100
 	for round := range 5 {
 		var won [keys]atomic.Int64
 		var all sync.WaitGroup
-		for caller := range callers {
+		for range callers {
+			order, batch := rand.Perm(keys), make([]*notification.Notification, keys)
+			for i, at := range order {
+				batch[i] = p.keyed(strconv.Itoa(round)+"-"+strconv.Itoa(at), "body")
+			}
 			all.Go(func() {
-				mine := keysOf(keys, "id"+strconv.Itoa(caller)+"-")
-				for i := range mine {
-					mine[i].Key = strconv.Itoa(round) + mine[i].Key
-				}
-				order := rand.Perm(keys)
-				asked, accepted := make([]intake.Key, keys), make([]intake.AcceptedKey, keys)
-				for i, at := range order {
-					asked[i], accepted[i] = mine[at], intake.AcceptedKey{Key: mine[at].Key}
-				}
-				reservations, err := p.Reserve(p.Context(), asked)
+				accepted, err := p.Accept(p.Context(), batch)
 				if err != nil {
-					p.Errorf("caller %d: %v", caller, err)
+					p.Error(err)
 					return
 				}
-				for i, r := range reservations {
-					if r.Claim == intake.ClaimNew {
+				for i, a := range accepted {
+					if a.Err != nil {
+						p.Errorf("key %d: %v", order[i], a.Err)
+					}
+					if !a.Known && a.Err == nil {
 						won[order[i]].Add(1)
 					}
-				}
-				if err := p.Commit(p.Context(), accepted); err != nil {
-					p.Errorf("caller %d: %v", caller, err)
 				}
 			})
 		}

@@ -122,6 +122,7 @@ func Cases() []Case {
 		{"LeaseEndsAndTheResultIsStale", leaseEnds},
 		{"CrashLoopEnds", crashLoop},
 		{"KeysAreClaimedOnce", keys},
+		{"AKeyBelongsToWhatWasAcceptedWithIt", keysAndIDs},
 		{"KeysAreClaimedOnceByManyAtOnce", keysAtOnce},
 		{"ManyKeysAreClaimedTogether", manyKeys},
 		{"BatchesOfKeysDoNotWaitForEachOther", keysInAnyOrder},
@@ -165,15 +166,6 @@ func Run(t *testing.T, subject func(tb testing.TB) Subject) {
 			c.Run(t, subject(t))
 		})
 	}
-}
-
-// ReserveOne reserves a single key.
-func ReserveOne(ctx context.Context, s intake.Store, key, fingerprint, id string) (intake.Reservation, error) {
-	r, err := s.Reserve(ctx, []intake.Key{{Key: key, Fingerprint: fingerprint, ID: id, Life: time.Hour}})
-	if err != nil {
-		return intake.Reservation{}, err
-	}
-	return r[0], nil
 }
 
 // probe runs a case against a subject.

@@ -33,13 +33,6 @@ type Admission struct {
 	At         int64 // µs
 }
 
-// Key is an idempotency key.
-type Key struct {
-	Key, Fingerprint, NotificationID string
-	// AcceptingUntil is zero once its notification has been accepted.
-	AcceptingUntil, ExpiresAt time.Time
-}
-
 // Delivery is what became of a notification on one of its user's devices.
 type Delivery struct {
 	NotificationID string
@@ -50,7 +43,6 @@ type Delivery struct {
 type Batch struct {
 	Notifications []Notification
 	Admissions    []Admission
-	Keys          []Key
 	Devices       []notification.Device
 	Deliveries    []Delivery
 	Preferences   []notification.PreferencesChange
@@ -66,11 +58,13 @@ type Count struct {
 func (c *Count) Add(b *Batch) {
 	c.Notifications += len(b.Notifications)
 	c.Admissions += len(b.Admissions)
-	c.Keys += len(b.Keys)
 	c.Devices += len(b.Devices)
 	for _, n := range b.Notifications {
 		if n.EndedAt.IsZero() {
 			c.Waiting++
+		}
+		if n.IdempotencyKey != "" {
+			c.Keys++
 		}
 	}
 }

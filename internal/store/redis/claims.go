@@ -1,0 +1,184 @@
+package redis
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/intake"
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/plural"
+	"github.com/pacer-notify/pacer/internal/script"
+)
+
+// An id that a producer chose, and an idempotency key, are unique over all partitions. Each has a claim, a key of its
+// own on Redis, which is written once, before its notification is accepted: the claim of an id names the partition, the
+// claim of an idempotency key the notification. Whoever repeats a request that died in between accepts the notification
+// that the claim names, and only once, because its id is the same. Ids that pacer made for these requests are unique by
+// themselves; their form alone proves nothing, because producers make such ids, too.
+
+const (
+	// claimGrace is for how long a claim keeps its key for a notification that is not there yet.
+	claimGrace = time.Minute
+	// leastClaim is for how long at least an id that a producer chose stays claimed. A pause may keep a notification
+	// for longer than anybody can tell beforehand.
+	leastClaim = 7 * 24 * time.Hour
+)
+
+// claim is what is known of a notification's id and key.
+type claim struct {
+	// elsewhere is true when the id belongs to a notification in another partition, and so to another user.
+	elsewhere bool
+	// name is the key's on Redis, empty without one; held is what it holds, and ours whether that was written now.
+	name, held string
+	ours       bool
+}
+
+// heldBy is what the claim of an idempotency key says: the fingerprint, the id, and when it was claimed.
+func heldBy(n *notification.Notification, at time.Time) string {
+	return n.Fingerprint + " " + n.ID + " " + strconv.FormatInt(at.UnixMicro(), 10)
+}
+
+// readHeld is the reverse of heldBy.
+func readHeld(text string) (fingerprint, id string, at time.Time) {
+	fields := strings.Split(text, " ")
+	if len(fields) != 3 {
+		return "", "", time.Time{}
+	}
+	micros, _ := strconv.ParseInt(fields[2], 10, 64)
+	return fields[0], fields[1], time.UnixMicro(micros)
+}
+
+// claimAll claims the ids and keys of a batch, in one round trip.
+func (s *Store) claimAll(ctx context.Context, batch []*notification.Notification) ([]claim, error) {
+	claims := make([]claim, len(batch))
+	ids, keys := make([]*redis.StringCmd, len(batch)), make([]*redis.StringCmd, len(batch))
+	news := make([]*redis.BoolCmd, len(batch))
+	pipe := s.client.Pipeline()
+	for i, n := range batch {
+		if !n.IDMade {
+			name := s.nameIn(s.agendas.PartitionOf(n.ID), "i:", n.ID)
+			pipe.SetNX(ctx, name, strconv.Itoa(s.agendas.PartitionOf(n.UserID)), max(leastClaim, s.claimLife(n)))
+			ids[i] = pipe.Get(ctx, name)
+		}
+		if n.IdempotencyKey != "" {
+			claims[i].name = s.keyName(n.IdempotencyKey)
+			news[i] = pipe.SetNX(ctx, claims[i].name, heldBy(n, time.Now()), s.claimLife(n))
+			keys[i] = pipe.Get(ctx, claims[i].name)
+		}
+	}
+	if pipe.Len() == 0 {
+		return claims, nil
+	}
+	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) { // a claim may end between the two commands
+		return nil, fmt.Errorf("claim the ids and keys of %s: %w",
+			plural.Of(len(batch), "notification", "notifications"), err)
+	}
+	for i, n := range batch {
+		c := &claims[i]
+		c.elsewhere = ids[i] != nil && ids[i].Val() != strconv.Itoa(s.agendas.PartitionOf(n.UserID))
+		if keys[i] != nil {
+			c.held, c.ours = keys[i].Val(), news[i].Val()
+		}
+	}
+	return claims, nil
+}
+
+// claimLife is how long a claim lasts: beyond what its notification takes that waits for max_defer once, is retried to
+// the end and is then kept.
+func (s *Store) claimLife(n *notification.Notification) time.Duration {
+	life := max(0, time.Until(n.SendAt)) + s.Life(n.Category, n.Channel)
+	if !n.ExpiresAt.IsZero() {
+		life = min(life, max(0, time.Until(n.ExpiresAt)))
+	}
+	return life + max(intake.KeyLife, s.agendas.Retention())
+}
+
+// holdsKey decides who has the key of a notification that another request claimed before. It gives the notification the
+// id of the claim if that was the same request. Else it returns what to say, or nil when the claim has been taken over.
+func (s *Store) holdsKey(ctx context.Context, n *notification.Notification, c *claim) (*intake.Accepted, error) {
+	fingerprint, id, at := readHeld(c.held)
+	if fingerprint == n.Fingerprint && id != "" {
+		if n.IDMade {
+			n.ID = id
+		}
+		return nil, nil
+	}
+	view, err := s.View(ctx, id)
+	switch {
+	case err != nil && !errors.Is(err, notification.ErrNotFound):
+		return nil, err
+	case err == nil && view.IdempotencyKey == n.IdempotencyKey && !keyIsOver(view):
+		return &intake.Accepted{At: view.CreatedAt, Known: true, First: &view.Notification}, nil
+	case err != nil && time.Since(at) < claimGrace:
+		return &intake.Accepted{Err: intake.ErrKeyReused}, nil
+	}
+	taken, err := s.takeOver(ctx, n, c)
+	if err == nil && !taken {
+		return &intake.Accepted{Err: intake.ErrKeyReused}, nil
+	}
+	return nil, err
+}
+
+// keyIsOver reports whether a notification has lost its idempotency key.
+func keyIsOver(v *notification.View) bool {
+	return v.Status.Ended() && time.Since(v.CreatedAt) > intake.KeyLife
+}
+
+//go:embed takeover.lua
+var takeOverSource string
+
+var takeOverScript = script.New(takeOverSource)
+
+// takeOver gives the key of a notification that has lost it to another.
+func (s *Store) takeOver(ctx context.Context, n *notification.Notification, c *claim) (bool, error) {
+	taken, err := takeOverScript.Run(ctx, s.client, []string{c.name}, c.held, heldBy(n, time.Now()),
+		strconv.FormatInt(s.claimLife(n).Milliseconds(), 10)).Int()
+	if err != nil {
+		return false, fmt.Errorf("claim an idempotency key anew: %w", err)
+	}
+	return taken == 1, nil
+}
+
+// release gives up a claim that was written for a notification whose id was known: it keeps the key that it came with.
+func (s *Store) release(ctx context.Context, c *claim) error {
+	if err := s.client.Del(ctx, c.name).Err(); err != nil {
+		return fmt.Errorf("release an idempotency key: %w", err)
+	}
+	return nil
+}
+
+// Holder implements [intake.Store].
+func (s *Store) Holder(ctx context.Context, key string) (*notification.Notification, error) {
+	held, err := s.client.Get(ctx, s.keyName(key)).Result()
+	if errors.Is(err, redis.Nil) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look up an idempotency key: %w", err)
+	}
+	_, id, _ := readHeld(held)
+	view, err := s.View(ctx, id)
+	switch {
+	case errors.Is(err, notification.ErrNotFound):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case view.IdempotencyKey != key || keyIsOver(view):
+		return nil, nil
+	}
+	return &view.Notification, nil
+}
+
+func (s *Store) keyName(key string) string { return s.nameIn(s.agendas.PartitionOf(key), "k:", key) }
+
+func (s *Store) nameIn(partition int, kind, name string) string {
+	return agenda.PartitionPrefix(partition) + kind + name
+}
