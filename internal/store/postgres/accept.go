@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"maps"
 	"slices"
@@ -34,15 +33,9 @@ const (
 const insertSQL = `
 WITH begun AS MATERIALIZED (SELECT clock_timestamp() AS at, set_config('pacer.counted', $17, true),
 	` + setLockWait + `)
-INSERT INTO pacer.notifications AS n
-	(id, user_id, category, channel, target, title, body, data, priority, send_at, expires_at, collapse_key,
-	override, traceparent, idempotency_key, fingerprint, accepted_at)
-SELECT id, user_id, category, channel, target, title, body, data::json, priority, send_at, expires_at, collapse_key,
-	override::json, traceparent, idempotency_key, fingerprint, begun.at + place * interval '1 microsecond'
-FROM begun, unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
-	$9::int[], $10::timestamptz[], $11::timestamptz[], $12::text[], $13::text[], $14::text[], $15::text[], $16::text[])
-	WITH ORDINALITY AS a(id, user_id, category, channel, target, title, body, data, priority, send_at, expires_at,
-	collapse_key, override, traceparent, idempotency_key, fingerprint, place)
+INSERT INTO pacer.notifications AS n (` + givenColumns + `, accepted_at)
+SELECT ` + givenColumns + `, begun.at + place * interval '1 microsecond'
+FROM begun, unnest(` + givenArrays + `) WITH ORDINALITY AS a(` + givenColumns + `, place)
 ORDER BY idempotency_key, id, place
 ON CONFLICT DO NOTHING
 RETURNING n.id, n.accepted_at, ` + optedOutSQL
@@ -57,7 +50,7 @@ WITH begun AS MATERIALIZED (SELECT ` + setLockWait + `
 	INSERT INTO pacer.outbox (id) SELECT id FROM known WHERE status IN ('waiting', 'retrying') ORDER BY id
 	ON CONFLICT DO NOTHING
 )
-SELECT ` + viewColumns + ` FROM known`
+SELECT ` + viewColumns + ` FROM known n`
 
 // insertResult is what the database did with a notification.
 type insertResult struct {
@@ -281,7 +274,7 @@ func (s *Store) insertRows(ctx context.Context, batch []*notification.Notificati
 	for i, n := range slices.Backward(batch) {
 		places[n.ID] = i
 	}
-	rows, err := s.pool.Query(ctx, insertSQL, append(columns(batch), s.counted)...)
+	rows, err := s.pool.Query(ctx, insertSQL, append(givenArgs(batch), s.counted)...)
 	if err != nil {
 		return nil, err
 	}
@@ -364,42 +357,3 @@ func (s *Store) known(ctx context.Context, ids []string) (known []row, err error
 
 // errPurged says that a notification kept an id from being accepted again, and was gone before it could be read.
 var errPurged = errors.New("a notification with the same id was purged just now; try again")
-
-// columns turns notifications into the arrays that insertSQL takes.
-func columns(batch []*notification.Notification) []any {
-	n := len(batch)
-	id, user, category, channel := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
-	target, title, body := make([]string, n), make([]string, n), make([]string, n)
-	data, override, trace := make([]*string, n), make([]*string, n), make([]string, n)
-	key, fingerprint := make([]*string, n), make([]*string, n)
-	priority, sendAt, expiresAt, collapse := make([]int32, n), make([]*time.Time, n), make([]*time.Time, n),
-		make([]string, n)
-	for i, x := range batch {
-		id[i], user[i], category[i], channel[i] = x.ID, x.UserID, x.Category, string(x.Channel)
-		target[i], title[i], body[i], collapse[i] = x.To, x.Title, x.Body, x.CollapseKey
-		priority[i], sendAt[i], expiresAt[i] = int32(x.Priority), timestamp(x.SendAt), timestamp(x.ExpiresAt)
-		data[i], override[i], trace[i] = document(x.Data), document(x.Override), x.TraceParent
-		key[i], fingerprint[i] = document(x.IdempotencyKey), document(x.Fingerprint)
-	}
-	return []any{
-		id, user, category, channel, target, title, body, data, priority, sendAt, expiresAt, collapse,
-		override, trace, key, fingerprint,
-	}
-}
-
-// document gives a text or JSON to the driver, and NULL for none.
-func document[T string | json.RawMessage](text T) *string {
-	if len(text) == 0 {
-		return nil
-	}
-	value := string(text)
-	return &value
-}
-
-// timestamp gives a time to the driver, and NULL for the zero time.
-func timestamp(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	return &t
-}

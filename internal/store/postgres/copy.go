@@ -19,11 +19,7 @@ import (
 
 // copySQL takes rows as they come, at little more than half of what insertSQL costs Postgres. An id that is there fails
 // all of them. The trigger that notes them as unplaced sees them as it sees those of insertSQL.
-const copySQL = `COPY pacer.notifications (id, user_id, category, channel, target, title, body, data, priority, send_at,
-	expires_at, collapse_key, override, traceparent, idempotency_key, fingerprint, accepted_at) FROM STDIN (FORMAT binary)`
-
-// copiedColumns is how many columns copySQL has.
-const copiedColumns = 17
+const copySQL = "COPY pacer.notifications (" + givenColumns + ", accepted_at) FROM STDIN (FORMAT binary)"
 
 // beginCopySQL says the database's time, which decides the order: with a default for it, COPY would take the rows one by
 // one. $1 is that of insertSQL's $17.
@@ -147,16 +143,8 @@ func encodeRows(batch []*notification.Notification, begun time.Time) []byte {
 	}
 	rows := append(make([]byte, 0, size), copyHeader...)
 	for i, n := range batch {
-		rows = binary.BigEndian.AppendUint16(rows, copiedColumns)
-		for _, text := range [...]string{n.ID, n.UserID, n.Category, string(n.Channel), n.To, n.Title, n.Body} {
-			rows = appendText(rows, text)
-		}
-		rows = appendDocument(rows, n.Data)
-		rows = binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint32(rows, 2), uint16(n.Priority))
-		rows = appendTime(appendTime(rows, n.SendAt), n.ExpiresAt)
-		rows = appendDocument(appendText(rows, n.CollapseKey), n.Override)
-		rows = appendDocument(appendText(rows, n.TraceParent), []byte(n.IdempotencyKey))
-		rows = appendTime(appendDocument(rows, []byte(n.Fingerprint)), rowMoment(begun, i))
+		rows = binary.BigEndian.AppendUint16(rows, givenCount+1)
+		rows = appendTime(appendGiven(rows, n), rowMoment(begun, i))
 	}
 	return binary.BigEndian.AppendUint16(rows, 0xffff) // the end
 }

@@ -63,22 +63,22 @@ func (s *Store) importBatch(ctx context.Context, tx pgx.Tx, b *transfer.Batch) e
 }
 
 // importNotificationsSQL inserts notifications whose ids are new, with everything that happened to them.
-const importNotificationsSQL = `
-INSERT INTO pacer.notifications
-	(id, user_id, category, channel, target, title, body, data, priority, send_at, expires_at, collapse_key,
-	override, traceparent, idempotency_key, fingerprint, accepted_at, status, reason, generation, attempts, failures,
-	crashes, deferrals, history, not_before, ended_at, admitted_at, detail)
-SELECT id, user_id, category, channel, target, title, body, data::json, priority, send_at, expires_at, collapse_key,
-	override::json, traceparent, idempotency_key, fingerprint, accepted_at, status, reason, generation, attempts,
-	failures, crashes, deferrals, history, not_before, ended_at, admitted_at, detail
-FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
-	$9::int[], $10::timestamptz[], $11::timestamptz[], $12::text[], $13::text[], $14::text[],
-	$15::text[], $16::text[], $17::timestamptz[], $18::text[], $19::text[], $20::int[], $21::int[], $22::int[],
-	$23::int[], $24::int[], $25::text[], $26::timestamptz[], $27::timestamptz[], $28::bigint[], $29::text[])
-	AS a(id, user_id, category, channel, target, title, body, data, priority, send_at, expires_at, collapse_key,
-	override, traceparent, idempotency_key, fingerprint, accepted_at, status, reason, generation, attempts, failures,
-	crashes, deferrals, history, not_before, ended_at, admitted_at, detail)
+const (
+	importNotificationsSQL = `
+INSERT INTO pacer.notifications (` + givenColumns + "," + importedColumns + `)
+SELECT ` + givenColumns + "," + importedColumns + `
+FROM unnest(` + givenArrays + `,
+	$17::timestamptz[], $18::text[], $19::text[], $20::int[], $21::int[], $22::int[], $23::int[], $24::int[],
+	$25::text[], $26::timestamptz[], $27::timestamptz[], $28::bigint[], $29::text[])
+	AS a(` + givenColumns + "," + importedColumns + `)
 ON CONFLICT (id) DO NOTHING`
+	// heldKeysSQL returns those of some idempotency keys that have notifications.
+	heldKeysSQL = "SELECT idempotency_key FROM pacer.notifications WHERE idempotency_key = ANY ($1)"
+	// importedColumns are what has happened to a notification.
+	importedColumns = `
+	accepted_at, status, reason, generation, attempts, failures, crashes, deferrals, history, not_before, ended_at,
+	admitted_at, detail`
+)
 
 func (s *Store) importNotifications(ctx context.Context, tx pgx.Tx, b *transfer.Batch) error {
 	n := len(b.Notifications)
@@ -86,6 +86,9 @@ func (s *Store) importNotifications(ctx context.Context, tx pgx.Tx, b *transfer.
 		return nil
 	}
 	batch := notificationsOf(b.Notifications)
+	if err := importKeys(ctx, tx, batch); err != nil {
+		return err
+	}
 	accepted, notBefore, ended := make([]time.Time, n), make([]*time.Time, n), make([]*time.Time, n)
 	status, reason, history := make([]string, n), make([]string, n), make([]string, n)
 	detail := make([]string, n)
@@ -98,7 +101,7 @@ func (s *Store) importNotifications(ctx context.Context, tx pgx.Tx, b *transfer.
 		generation[i], attempts[i], failures[i] = int32(x.Generation), int32(x.Attempts), int32(x.Failures)
 		crashes[i], deferrals[i] = int32(x.Crashes), int32(x.Deferrals)
 	}
-	args := append(columns(batch), accepted, status, reason, generation, attempts, failures, crashes, deferrals,
+	args := append(givenArgs(batch), accepted, status, reason, generation, attempts, failures, crashes, deferrals,
 		history, notBefore, ended, admitted, detail)
 	inserted, err := tx.Exec(ctx, importNotificationsSQL, args...)
 	if err != nil {
@@ -110,6 +113,38 @@ func (s *Store) importNotifications(ctx context.Context, tx pgx.Tx, b *transfer.
 		}
 	}
 	return importAdmissions(ctx, tx, &transfer.Batch{Admissions: s.lastAdmissions(b.Notifications)})
+}
+
+// importKeys leaves an idempotency key to one of the notifications that have it: a claim on Redis may end too early.
+func importKeys(ctx context.Context, tx pgx.Tx, batch []*notification.Notification) error {
+	var keys []string
+	for _, n := range batch {
+		if n.IdempotencyKey != "" {
+			keys = append(keys, n.IdempotencyKey)
+		}
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	rows, err := tx.Query(ctx, heldKeysSQL, keys)
+	if err != nil {
+		return err
+	}
+	taken, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return err
+	}
+	held := map[string]bool{"": true}
+	for _, key := range taken {
+		held[key] = true
+	}
+	for _, n := range batch {
+		if held[n.IdempotencyKey] {
+			n.IdempotencyKey, n.Fingerprint = "", ""
+		}
+		held[n.IdempotencyKey] = true
+	}
+	return nil
 }
 
 // otherUsersSQL finds a notification of $1 and $2 whose id is another user's.

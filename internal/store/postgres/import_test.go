@@ -72,3 +72,26 @@ func TestImportRefusesAnIDOfTwoUsers(t *testing.T) {
 		})
 	}
 }
+
+// A claim on Redis may end before its notification. So a key may have had several, and one of them keeps it.
+func TestImportLeavesAKeyToOneNotification(t *testing.T) {
+	t.Parallel()
+	of := func(id, key string) transfer.Notification {
+		n := keptOf("ada", id)
+		n.IdempotencyKey, n.Fingerprint = key, "body"
+		return n
+	}
+	w := newWorld(t, redistest.Client(t))
+	source := kept{{of("n1", "key"), of("n2", "key"), of("n3", "")}, {of("n4", "key"), of("n5", "other")}}
+	for range 2 {
+		if _, err := w.store.Import(t.Context(), source, []string{"chat"}); err != nil {
+			t.Fatal(err)
+		}
+		var rows int
+		var keys string
+		if err := w.pool.QueryRow(t.Context(), `SELECT count(*), string_agg(id || ' ' || idempotency_key, ',' ORDER BY id)
+			FROM pacer.notifications`).Scan(&rows, &keys); err != nil || rows != 5 || keys != "n1 key,n5 other" {
+			t.Errorf("%d rows, with the keys %q, %v", rows, keys, err)
+		}
+	}
+}

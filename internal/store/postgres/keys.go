@@ -17,7 +17,7 @@ const keysAtOnce = 1000
 
 const (
 	// holdersSQL returns the notifications that have some idempotency keys.
-	holdersSQL = "SELECT " + viewColumns + " FROM pacer.notifications WHERE idempotency_key = ANY ($1)"
+	holdersSQL = "SELECT " + viewColumns + " FROM pacer.notifications n WHERE idempotency_key = ANY ($1)"
 	// freeKeysSQL frees those of some keys whose notifications have ended, and were accepted longer ago than $2.
 	freeKeysSQL = `
 UPDATE pacer.notifications SET idempotency_key = NULL, fingerprint = NULL

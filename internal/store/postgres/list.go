@@ -70,7 +70,7 @@ const (
 	findMatching = `WHERE spent - cost < $11) matched WHERE found OR spent >= $11 LIMIT $12`
 
 	// viewsSQL returns some notifications.
-	viewsSQL = "SELECT " + viewColumns + " FROM pacer.notifications WHERE id = ANY ($1)"
+	viewsSQL = "SELECT " + viewColumns + " FROM pacer.notifications n WHERE id = ANY ($1)"
 )
 
 // rareEnds are the ends that findEndedSQL finds by their index.

@@ -90,12 +90,11 @@ const (
 const (
 	// outboxFrom and outboxWhere take the notifications that have waited longest behind a place in the outbox, and that
 	// no other process has locked. A notification that is being sent stays until its result is written, and one that
-	// has ended until it is no longer on its way to its backlog. The last column says whether it has been refused for
-	// as long as $4.
+	// has ended until it is no longer on its way to its backlog. It also says whether it has been refused
+	// for as long as $4.
 	outboxFrom = `
-SELECT n.id, n.user_id, n.category, n.channel, n.target, n.title, n.body, n.data::text, n.override::text, n.priority,
-	n.send_at, n.expires_at, n.collapse_key, n.accepted_at, n.ended_at IS NOT NULL, n.status = 'retrying', n.not_before,
-	o.left_at, o.unchecked, coalesce(o.refused_at < clock_timestamp() - $4::interval, false)
+SELECT n.id, n.ended_at IS NOT NULL, n.status = 'retrying', n.not_before, o.left_at, o.unchecked,
+	coalesce(o.refused_at < clock_timestamp() - $4::interval, false),` + contentColumns + `
 FROM pacer.outbox o JOIN pacer.notifications n ON n.id = ANY (ARRAY[o.id])
 WHERE (o.left_at, o.id) > ($2, $3) AND `
 	outboxWhere = `
@@ -147,15 +146,13 @@ type outboxed struct {
 // scanOutboxed reads a row of outboxSQL.
 func scanOutboxed(row pgx.CollectableRow) (outboxed, error) {
 	var o outboxed
-	var channel string
-	var data, override *string
-	var sendAt, expiresAt, notBefore *time.Time
-	err := row.Scan(&o.ID, &o.UserID, &o.Category, &channel, &o.To, &o.Title, &o.Body, &data, &override, &o.Priority,
-		&sendAt, &expiresAt, &o.CollapseKey, &o.CreatedAt, &o.ended, &o.retrying, &notBefore, &o.leftAt,
-		&o.unchecked, &o.refusedLong)
-	o.Channel = notification.Channel(channel)
-	o.SendAt, o.ExpiresAt, o.notBefore = moment(sendAt), moment(expiresAt), moment(notBefore)
-	o.Data, o.Override = text(data), text(override)
+	var notBefore *time.Time
+	var c content
+	err := row.Scan(c.into([]any{
+		&o.ID, &o.ended, &o.retrying, &notBefore, &o.leftAt, &o.unchecked, &o.refusedLong,
+	}, &o.Notification)...)
+	c.fill(&o.Notification)
+	o.notBefore = moment(notBefore)
 	return o, err
 }
 

@@ -275,6 +275,8 @@ func argument(t *testing.T, oid uint32) string {
 		return array("2026-01-01", "timestamptz")
 	case pgtype.IntervalOID:
 		return "'30 days'::interval"
+	case pgtype.JSONArrayOID:
+		return array("1", "json")
 	case pgtype.JSONBOID:
 		return "'{}'::jsonb"
 	}

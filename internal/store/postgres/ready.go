@@ -42,7 +42,7 @@ func (r *readier) begin(ctx context.Context) {
 		// The statements run for no notification at all: the driver prepares them for that, and the pool gives the
 		// connection that was used last to whoever comes next. When this fails, the next late accept begins it again.
 		var accepts pgx.Batch
-		accepts.Queue(insertSQL, append(columns(nil), "no")...)
+		accepts.Queue(insertSQL, append(givenArgs(nil), "no")...)
 		accepts.Queue(knownSQL, []string{})
 		accepts.Queue(viewsSQL, []string{})
 		accepts.Queue(holdersSQL, []string{})

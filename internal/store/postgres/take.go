@@ -84,11 +84,6 @@ const supersededSQL = `(n.collapse_key <> '' AND EXISTS (SELECT FROM pacer.notif
 		AND newer.collapse_key = ANY (ARRAY[n.collapse_key]) AND newer.collapse_key <> ''
 		AND newer.accepted_at > n.accepted_at))`
 
-// contentColumns are the columns of a notification as it was accepted.
-const contentColumns = `
-	n.user_id, n.category, n.channel, n.target, n.title, n.body, n.data::text, n.override::text, n.traceparent,
-	n.priority, n.send_at, n.expires_at, n.collapse_key, n.accepted_at`
-
 // claimResult is a claim that was made, or the state of the notification that forbids it.
 type claimResult struct {
 	known, ok                              bool
@@ -301,26 +296,13 @@ func collectClaims(rows pgx.Rows, add func(place int, c claimResult)) error {
 func scanClaim(rows pgx.Rows) (place int, c claimResult, err error) {
 	n := &notification.Notification{}
 	var busy float64
-	var channel string
-	var data, override *string
-	var sendAt, expiresAt *time.Time
+	var given content
 	c = claimResult{known: true, notification: n}
-	err = rows.Scan(&place, &c.generation, &c.attempt, &c.failures, &c.crashes, &c.status, &c.token, &c.ended,
-		&c.expired,
-		&busy, &c.void, &c.optedOut, &c.superseded, &n.UserID, &n.Category, &channel, &n.To, &n.Title, &n.Body, &data,
-		&override, &n.TraceParent, &n.Priority, &sendAt, &expiresAt,
-		&n.CollapseKey, &n.CreatedAt)
+	err = rows.Scan(given.into([]any{
+		&place, &c.generation, &c.attempt, &c.failures, &c.crashes, &c.status, &c.token, &c.ended, &c.expired, &busy,
+		&c.void, &c.optedOut, &c.superseded,
+	}, n)...)
+	given.fill(n)
 	c.busyFor = time.Duration(busy * float64(time.Second))
-	n.Channel = notification.Channel(channel)
-	n.SendAt, n.ExpiresAt = moment(sendAt), moment(expiresAt)
-	n.Data, n.Override = text(data), text(override)
 	return place, c, err
-}
-
-// moment reads a time, which is zero for NULL.
-func moment(t *time.Time) time.Time {
-	if t == nil {
-		return time.Time{}
-	}
-	return *t
 }

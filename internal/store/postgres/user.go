@@ -11,9 +11,9 @@ import (
 
 const (
 	// userKnownSQL returns a user's notifications with these ids.
-	userKnownSQL = "SELECT " + viewColumns + " FROM pacer.notifications WHERE id = ANY ($2) AND user_id = $1"
+	userKnownSQL = "SELECT " + viewColumns + " FROM pacer.notifications n WHERE id = ANY ($2) AND user_id = $1"
 	// userLatestSQL returns a user's latest notifications.
-	userLatestSQL = "SELECT " + viewColumns + ` FROM pacer.notifications
+	userLatestSQL = "SELECT " + viewColumns + ` FROM pacer.notifications n
 		WHERE (user_id, accepted_at) <= ($1, 'infinity') AND (user_id, accepted_at) >= ($1, '-infinity')
 		ORDER BY user_id DESC, accepted_at DESC, id DESC LIMIT $2`
 )

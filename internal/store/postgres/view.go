@@ -15,14 +15,13 @@ import (
 )
 
 // viewColumns are what scanRow reads.
-const viewColumns = `id, user_id, category, channel, target, title, body, data::text, override::text, priority, send_at,
-	expires_at, collapse_key, accepted_at, status, reason, detail, attempts, deferrals, history, not_before, admitted_at,
-	ended_at, coalesce(claimed_until < clock_timestamp(), false), policy_version, zone, coalesce(idempotency_key, ''),
-	coalesce(fingerprint, '')`
+const viewColumns = `n.id, coalesce(n.idempotency_key, ''), coalesce(n.fingerprint, ''), n.status, n.reason, n.detail,
+	n.attempts, n.deferrals, n.history, n.not_before, n.admitted_at, n.ended_at,
+	coalesce(n.claimed_until < clock_timestamp(), false), n.policy_version, n.zone,` + contentColumns
 
 const (
 	// viewSQL returns one notification.
-	viewSQL = "SELECT " + viewColumns + " FROM pacer.notifications WHERE id = $1"
+	viewSQL = "SELECT " + viewColumns + " FROM pacer.notifications n WHERE id = $1"
 	// attemptsSQL returns the attempts at a notification, oldest first.
 	attemptsSQL = `
 SELECT attempt, admitted_at, outcome, reason, reply, took_us, policy_version, zone FROM pacer.attempts
@@ -55,18 +54,15 @@ func (v *row) inAgendas() bool {
 // scanRow reads a row of viewColumns.
 func scanRow(r pgx.CollectableRow) (row, error) {
 	var v row
-	var channel, status string
-	var data, override *string
-	var sendAt, expiresAt, notBefore, endedAt *time.Time
-	err := r.Scan(&v.ID, &v.UserID, &v.Category, &channel, &v.To, &v.Title, &v.Body, &data, &override, &v.Priority,
-		&sendAt, &expiresAt,
-		&v.CollapseKey, &v.CreatedAt, &status, &v.Reason, &v.Detail, &v.Attempts, &v.Deferrals, &v.history, &notBefore,
-		&v.admittedAt, &endedAt,
-		&v.abandoned, &v.Basis.PolicyVersion, &v.Basis.Zone, &v.IdempotencyKey, &v.Fingerprint)
-	v.Channel, v.Status = notification.Channel(channel), notification.Status(status)
-	v.SendAt, v.ExpiresAt, v.notBefore, v.endedAt = moment(sendAt), moment(expiresAt), moment(notBefore),
-		moment(endedAt)
-	v.Data, v.Override = text(data), text(override)
+	var status string
+	var notBefore, endedAt *time.Time
+	var c content
+	err := r.Scan(c.into([]any{
+		&v.ID, &v.IdempotencyKey, &v.Fingerprint, &status, &v.Reason, &v.Detail, &v.Attempts, &v.Deferrals, &v.history,
+		&notBefore, &v.admittedAt, &endedAt, &v.abandoned, &v.Basis.PolicyVersion, &v.Basis.Zone,
+	}, &v.Notification)...)
+	c.fill(&v.Notification)
+	v.Status, v.notBefore, v.endedAt = notification.Status(status), moment(notBefore), moment(endedAt)
 	// What waits for its provider has waited for longer, which only Redis knows.
 	v.WaitsSince = slices.MaxFunc([]time.Time{v.CreatedAt, v.SendAt, v.notBefore}, time.Time.Compare)
 	if status == "waiting" {
@@ -79,14 +75,6 @@ func scanRow(r pgx.CollectableRow) (row, error) {
 		v.DeliverAt = v.notBefore
 	}
 	return v, err
-}
-
-// text reads a text, which is nil for NULL.
-func text(value *string) []byte {
-	if value == nil {
-		return nil
-	}
-	return []byte(*value)
 }
 
 // View returns a notification with what has become of it, or [notification.ErrNotFound].

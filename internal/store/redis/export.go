@@ -12,6 +12,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/store/transfer"
 )
 
@@ -176,6 +177,9 @@ func exportedOf(id, status string, fields map[string]string) (transfer.Notificat
 	}
 	if ended := integer("z"); ended > 0 {
 		n.EndedAt = time.UnixMicro(int64(ended))
+		if time.Since(n.CreatedAt) > intake.KeyLife { // its key may be another's by now
+			n.IdempotencyKey, n.Fingerprint = "", ""
+		}
 	}
 	return n, nil
 }

@@ -1,0 +1,115 @@
+package postgres
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/notification"
+)
+
+// What a producer gives with a notification is listed here once for each direction: in order for the statements, for
+// the arrays and the rows that fill them, and for what is read.
+
+const (
+	// givenColumns are the columns that are written when a notification is accepted, besides accepted_at.
+	givenColumns = `id, user_id, category, channel, target, title, body, data, priority, send_at, expires_at, collapse_key,
+	override, traceparent, idempotency_key, fingerprint`
+	// givenArrays are those of givenArgs, whose elements have givenColumns' names.
+	givenArrays = `$1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::json[],
+	$9::int[], $10::timestamptz[], $11::timestamptz[], $12::text[], $13::json[], $14::text[], $15::text[],
+	$16::text[]`
+	// givenCount is how many they are.
+	givenCount = 16
+)
+
+// givenArgs turns notifications into givenArrays.
+func givenArgs(batch []*notification.Notification) []any {
+	n := len(batch)
+	id, user, category, channel := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
+	target, title, body := make([]string, n), make([]string, n), make([]string, n)
+	data, override, trace := make([]*string, n), make([]*string, n), make([]string, n)
+	key, fingerprint := make([]*string, n), make([]*string, n)
+	priority, sendAt, expiresAt, collapse := make([]int32, n), make([]*time.Time, n), make([]*time.Time, n),
+		make([]string, n)
+	for i, x := range batch {
+		id[i], user[i], category[i], channel[i] = x.ID, x.UserID, x.Category, string(x.Channel)
+		target[i], title[i], body[i], collapse[i] = x.To, x.Title, x.Body, x.CollapseKey
+		priority[i], sendAt[i], expiresAt[i] = int32(x.Priority), timestamp(x.SendAt), timestamp(x.ExpiresAt)
+		data[i], override[i], trace[i] = document(x.Data), document(x.Override), x.TraceParent
+		key[i], fingerprint[i] = document(x.IdempotencyKey), document(x.Fingerprint)
+	}
+	return []any{
+		id, user, category, channel, target, title, body, data, priority, sendAt, expiresAt, collapse,
+		override, trace, key, fingerprint,
+	}
+}
+
+// document gives a text or JSON to the driver, and NULL for none.
+func document[T string | json.RawMessage](text T) *string {
+	if len(text) == 0 {
+		return nil
+	}
+	value := string(text)
+	return &value
+}
+
+// timestamp gives a time to the driver, and NULL for the zero time.
+func timestamp(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+// appendGiven appends givenColumns of a notification, in Postgres's binary format.
+func appendGiven(row []byte, n *notification.Notification) []byte {
+	for _, text := range [...]string{n.ID, n.UserID, n.Category, string(n.Channel), n.To, n.Title, n.Body} {
+		row = appendText(row, text)
+	}
+	row = appendDocument(row, n.Data)
+	row = binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint32(row, 2), uint16(n.Priority))
+	row = appendTime(appendTime(row, n.SendAt), n.ExpiresAt)
+	row = appendText(appendDocument(appendText(row, n.CollapseKey), n.Override), n.TraceParent)
+	return appendDocument(appendDocument(row, []byte(n.IdempotencyKey)), []byte(n.Fingerprint))
+}
+
+// contentColumns are the columns of a notification n as it was accepted, besides its id and idempotency key.
+const contentColumns = `
+	n.user_id, n.category, n.channel, n.target, n.title, n.body, n.data::text, n.override::text, n.traceparent,
+	n.priority, n.send_at, n.expires_at, n.collapse_key, n.accepted_at`
+
+// content takes what contentColumns has in another form than a notification.
+type content struct {
+	channel           string
+	data, override    *string
+	sendAt, expiresAt *time.Time
+}
+
+// into appends where a row's contentColumns are scanned to; fill does the rest.
+func (c *content) into(targets []any, n *notification.Notification) []any {
+	return append(targets, &n.UserID, &n.Category, &c.channel, &n.To, &n.Title, &n.Body, &c.data, &c.override,
+		&n.TraceParent, &n.Priority, &c.sendAt, &c.expiresAt, &n.CollapseKey, &n.CreatedAt)
+}
+
+func (c *content) fill(n *notification.Notification) {
+	n.Channel = notification.Channel(c.channel)
+	n.Data, n.Override = text(c.data), text(c.override)
+	n.SendAt, n.ExpiresAt = moment(c.sendAt), moment(c.expiresAt)
+}
+
+// text reads a text, which is nil for NULL.
+func text(value *string) []byte {
+	if value == nil {
+		return nil
+	}
+	return []byte(*value)
+}
+
+// moment reads a time, which is zero for NULL.
+func moment(t *time.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return *t
+}
