@@ -28,23 +28,15 @@ func (s *Store) Accept(ctx context.Context, batch []*notification.Notification) 
 	if err != nil {
 		return nil, err
 	}
-	made := make([]string, len(batch)) // the ids under which they came
 	partitions := map[int][]int{}
 	for i, n := range batch {
-		made[i] = n.ID
-		if claims[i].elsewhere {
-			if accepted[i], err = s.elsewhere(ctx, n.ID); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		if claims[i].name != "" && !claims[i].ours {
-			held, err := s.holdsKey(ctx, n, &claims[i])
+		if c := claims[i]; c != nil {
+			known, err := s.knownByClaim(ctx, n, c)
 			if err != nil {
 				return nil, err
 			}
-			if held != nil {
-				accepted[i] = *held
+			if known != nil {
+				accepted[i] = *known
 				continue
 			}
 		}
@@ -54,7 +46,7 @@ func (s *Store) Accept(ctx context.Context, batch []*notification.Notification) 
 	if err := s.putAll(ctx, partitions, batch, accepted); err != nil {
 		return nil, err
 	}
-	return accepted, s.settleClaims(ctx, batch, claims, made, accepted)
+	return accepted, s.settleClaims(ctx, batch, claims, accepted)
 }
 
 // putAll accepts the notifications of a batch that have the given indexes, by partition.
@@ -76,33 +68,42 @@ func (s *Store) putAll(ctx context.Context, partitions map[int][]int, batch []*n
 	return putting.Wait()
 }
 
+// knownByClaim is the result for a notification whose claims say that it can't be accepted; nil for others.
+func (s *Store) knownByClaim(ctx context.Context, n *notification.Notification, c *claim) (*intake.Accepted, error) {
+	switch {
+	case c.elsewhere:
+		return s.elsewhere(ctx, n.ID)
+	case c.name != "" && !c.ours:
+		return s.holdsKey(ctx, n, c)
+	}
+	return nil, nil
+}
+
 // settleClaims gives up the claims of keys whose notifications were known by their ids, and accepts what a claim took
 // for a repeat although its key is over.
-func (s *Store) settleClaims(ctx context.Context, batch []*notification.Notification, claims []claim, made []string,
+func (s *Store) settleClaims(ctx context.Context, batch []*notification.Notification, claims map[int]*claim,
 	accepted []intake.Accepted,
 ) error {
-	for i, n := range batch {
-		c, a := &claims[i], &accepted[i]
+	for i, c := range claims {
+		n, a, err := batch[i], &accepted[i], error(nil)
 		switch {
 		case c.name == "" || !a.Known || a.First == nil:
 		case a.First.IdempotencyKey != n.IdempotencyKey:
 			if c.ours {
-				if err := s.release(ctx, c); err != nil {
-					return err
-				}
+				err = s.release(ctx, c)
 			}
-		case n.ID != made[i] && time.Since(a.At) > intake.KeyLife:
-			if err := s.acceptAgain(ctx, n, c, made[i], a); err != nil {
-				return err
-			}
+		case n.ID != c.made && time.Since(a.At) > intake.KeyLife:
+			err = s.acceptAgain(ctx, n, c, a)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
 // acceptAgain accepts a notification, under the id with which it came, if the one that has its key is over.
-func (s *Store) acceptAgain(ctx context.Context, n *notification.Notification, c *claim, id string,
-	accepted *intake.Accepted,
+func (s *Store) acceptAgain(ctx context.Context, n *notification.Notification, c *claim, accepted *intake.Accepted,
 ) error {
 	view, err := s.View(ctx, n.ID)
 	if errors.Is(err, notification.ErrNotFound) || err == nil && !keyIsOver(view) {
@@ -111,7 +112,7 @@ func (s *Store) acceptAgain(ctx context.Context, n *notification.Notification, c
 	if err != nil {
 		return err
 	}
-	n.ID = id
+	n.ID = c.made
 	if _, err := s.takeOver(ctx, n, c); err != nil { // if another repeat was faster, this one is a repeat of that
 		return err
 	}
@@ -172,14 +173,14 @@ func acceptedAs(n *notification.Notification, placed agenda.Placed) (intake.Acce
 }
 
 // elsewhere is the result for an id that belongs to a notification in another partition, and so to another user.
-func (s *Store) elsewhere(ctx context.Context, id string) (intake.Accepted, error) {
-	a := intake.Accepted{Known: true}
+func (s *Store) elsewhere(ctx context.Context, id string) (*intake.Accepted, error) {
+	a := &intake.Accepted{Known: true}
 	view, err := s.View(ctx, id)
 	switch {
 	case err == nil:
 		a.First = &view.Notification
 	case !errors.Is(err, notification.ErrNotFound):
-		return a, err
+		return nil, err
 	}
 	return a, nil
 }

@@ -32,13 +32,17 @@ const (
 	leastClaim = 7 * 24 * time.Hour
 )
 
-// claim is what is known of a notification's id and key.
+// claim is what is known of a notification's id and idempotency key.
 type claim struct {
+	made string // the id under which it came
 	// elsewhere is true when the id belongs to a notification in another partition, and so to another user.
 	elsewhere bool
 	// name is the key's on Redis, empty without one; held is what it holds, and ours whether that was written now.
 	name, held string
 	ours       bool
+
+	of, keeps *redis.StringCmd // the partition that has the id, and what holds the key
+	wrote     *redis.BoolCmd
 }
 
 // heldBy is what the claim of an idempotency key says: the fingerprint, the id, and when it was claimed.
@@ -56,36 +60,42 @@ func readHeld(text string) (fingerprint, id string, at time.Time) {
 	return fields[0], fields[1], time.UnixMicro(micros)
 }
 
-// claimAll claims the ids and keys of a batch, in one round trip.
-func (s *Store) claimAll(ctx context.Context, batch []*notification.Notification) ([]claim, error) {
-	claims := make([]claim, len(batch))
-	ids, keys := make([]*redis.StringCmd, len(batch)), make([]*redis.StringCmd, len(batch))
-	news := make([]*redis.BoolCmd, len(batch))
-	pipe := s.client.Pipeline()
+// claimAll claims the ids and keys of a batch, in one round trip, and returns the claims by their indexes. Most
+// notifications need none.
+func (s *Store) claimAll(ctx context.Context, batch []*notification.Notification) (map[int]*claim, error) {
+	var claims map[int]*claim
+	var pipe redis.Pipeliner
 	for i, n := range batch {
+		if n.IDMade && n.IdempotencyKey == "" {
+			continue
+		}
+		if claims == nil {
+			claims, pipe = map[int]*claim{}, s.client.Pipeline()
+		}
+		c := &claim{made: n.ID}
+		claims[i] = c
 		if !n.IDMade {
 			name := s.nameIn(s.agendas.PartitionOf(n.ID), "i:", n.ID)
 			pipe.SetNX(ctx, name, strconv.Itoa(s.agendas.PartitionOf(n.UserID)), max(leastClaim, s.claimLife(n)))
-			ids[i] = pipe.Get(ctx, name)
+			c.of = pipe.Get(ctx, name)
 		}
 		if n.IdempotencyKey != "" {
-			claims[i].name = s.keyName(n.IdempotencyKey)
-			news[i] = pipe.SetNX(ctx, claims[i].name, heldBy(n, time.Now()), s.claimLife(n))
-			keys[i] = pipe.Get(ctx, claims[i].name)
+			c.name = s.keyName(n.IdempotencyKey)
+			c.wrote = pipe.SetNX(ctx, c.name, heldBy(n, time.Now()), s.claimLife(n))
+			c.keeps = pipe.Get(ctx, c.name)
 		}
 	}
-	if pipe.Len() == 0 {
-		return claims, nil
+	if pipe == nil {
+		return nil, nil
 	}
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) { // a claim may end between the two commands
 		return nil, fmt.Errorf("claim the ids and keys of %s: %w",
 			plural.Of(len(batch), "notification", "notifications"), err)
 	}
-	for i, n := range batch {
-		c := &claims[i]
-		c.elsewhere = ids[i] != nil && ids[i].Val() != strconv.Itoa(s.agendas.PartitionOf(n.UserID))
-		if keys[i] != nil {
-			c.held, c.ours = keys[i].Val(), news[i].Val()
+	for i, c := range claims {
+		c.elsewhere = c.of != nil && c.of.Val() != strconv.Itoa(s.agendas.PartitionOf(batch[i].UserID))
+		if c.keeps != nil {
+			c.held, c.ours = c.keeps.Val(), c.wrote.Val()
 		}
 	}
 	return claims, nil

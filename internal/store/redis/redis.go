@@ -52,16 +52,25 @@ type content struct {
 	CollapseKey string                `json:"k,omitempty"`
 	Override    json.RawMessage       `json:"o,omitempty"`
 	TraceParent string                `json:"r,omitempty"`
-	Key         string                `json:"i,omitempty"`
-	Fingerprint string                `json:"f,omitempty"`
+	Key         *requestKey           `json:"i,omitempty"`
+}
+
+// requestKey is the idempotency key of the request that made a notification; few have one.
+type requestKey struct {
+	Name        string `json:"k"`
+	Fingerprint string `json:"f"`
 }
 
 // encode makes the payload of a notification.
 func encode(n *notification.Notification) (string, error) {
+	var key *requestKey
+	if n.IdempotencyKey != "" {
+		key = &requestKey{n.IdempotencyKey, n.Fingerprint}
+	}
 	body, err := json.Marshal(content{
 		Channel: n.Channel, To: n.To, Title: n.Title, Body: n.Body, Data: n.Data, Priority: n.Priority,
 		SendAt: n.SendAt, ExpiresAt: n.ExpiresAt, CollapseKey: n.CollapseKey, Override: n.Override,
-		TraceParent: n.TraceParent, Key: n.IdempotencyKey, Fingerprint: n.Fingerprint,
+		TraceParent: n.TraceParent, Key: key,
 	})
 	if err != nil {
 		return "", fmt.Errorf("encode notification %s: %w", n.ID, err)
@@ -75,12 +84,15 @@ func decode(id string, b dispatch.Backlog, acceptedAt time.Time, payload string)
 	if err := json.Unmarshal([]byte(payload), &c); err != nil {
 		return nil, fmt.Errorf("decode notification %s: %w", id, err)
 	}
-	return &notification.Notification{
+	n := &notification.Notification{
 		ID: id, UserID: b.UserID, Category: b.Category, Channel: c.Channel, To: c.To, Title: c.Title, Body: c.Body,
 		Data: c.Data, Priority: c.Priority, SendAt: c.SendAt, ExpiresAt: c.ExpiresAt, CollapseKey: c.CollapseKey,
 		Override: c.Override, TraceParent: c.TraceParent, CreatedAt: acceptedAt,
-		IdempotencyKey: c.Key, Fingerprint: c.Fingerprint,
-	}, nil
+	}
+	if c.Key != nil {
+		n.IdempotencyKey, n.Fingerprint = c.Key.Name, c.Key.Fingerprint
+	}
+	return n, nil
 }
 
 // Take implements [dispatch.Store].
