@@ -160,7 +160,7 @@ func (s *Store) insertAll(ctx context.Context, all []*notification.Notification)
 	var outcomes []batch.Outcome[insertResult]
 	if len(all) > 1 {
 		outcomes = s.insertApart(ctx, all)
-	} else if _, locked := s.lockedIDs.Load(all[0].ID); locked {
+	} else if _, locked := s.locked.Load(lockedName(all[0])); locked {
 		return s.insertAlone(ctx, all)
 	} else {
 		result, err := s.inserts.Do(ctx, all[0])
@@ -182,7 +182,7 @@ func (s *Store) insertAlone(ctx context.Context, one []*notification.Notificatio
 	id := one[0].ID
 	err := s.lockedAccepts.Do(ctx, func() error {
 		outcomes = s.insertApart(ctx, one)
-		s.noteLocked(id, limited.LockedOut(outcomes[0].Err))
+		s.noteLocked(lockedName(one[0]), limited.LockedOut(outcomes[0].Err))
 		return outcomes[0].Err
 	})
 	if limited.LockedOut(err) {
@@ -194,17 +194,26 @@ func (s *Store) insertAlone(ctx context.Context, one []*notification.Notificatio
 	return outcomes
 }
 
-// noteLocked notes whether an id was found locked.
-func (s *Store) noteLocked(id string, locked bool) {
-	kept, _ := s.lockedIDs.Load(id)
+// lockedName is what a notification is found locked by: its idempotency key, which its repeats have in common, or its
+// id.
+func lockedName(n *notification.Notification) string {
+	if n.IdempotencyKey != "" {
+		return "key " + n.IdempotencyKey
+	}
+	return n.ID
+}
+
+// noteLocked notes whether a key or an id was found locked.
+func (s *Store) noteLocked(name string, locked bool) {
+	kept, _ := s.locked.Load(name)
 	timer, known := kept.(*time.Timer)
 	switch {
 	case !locked:
-		s.lockedIDs.Delete(id)
+		s.locked.Delete(name)
 	case known:
 		timer.Reset(lockedFor)
 	default:
-		s.lockedIDs.Store(id, time.AfterFunc(lockedFor, func() { s.lockedIDs.Delete(id) }))
+		s.locked.Store(name, time.AfterFunc(lockedFor, func() { s.locked.Delete(name) }))
 	}
 }
 

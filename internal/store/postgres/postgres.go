@@ -112,7 +112,7 @@ type Store struct {
 	// of them that wait for a lock, changes the other callers of the API that write.
 	accepting              *semaphore.Weighted
 	lockedAccepts, changes limited.Patient
-	lockedIDs              sync.Map // of notifications that were found locked a moment ago
+	locked                 sync.Map // the keys and ids that were found locked a moment ago
 	// counted is insertSQL's parameter that says whether this process counts what it accepts.
 	counted string
 
