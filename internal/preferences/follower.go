@@ -84,7 +84,9 @@ type Follower struct {
 
 // part is how far a part of the store was read.
 type part struct {
-	from  int64 // the latest number that was read
+	from  int64  // the latest number that was read
+	user  string // whose it was
+	gone  string // the user of a change that the store no longer has, until a later change of the same user comes
 	round uint16
 	whole bool  // it is being read from the beginning
 	woken int64 // changes up to this one were woken by others before this process began
@@ -209,29 +211,35 @@ func (f *Follower) read(ctx context.Context) error {
 }
 
 // take takes in a page, and reports whether there may be more. A page begins with the last change that was read before,
-// or with a later one of the same user. When it is empty, the store has lost changes: the part is read from the
-// beginning, and then whoever is not in it is forgotten.
+// unless its user has changed it again since: then the new one comes, too. When neither comes, the store has lost
+// changes: the part is read from the beginning, and then whoever is not in it is forgotten.
 func (f *Follower) take(ctx context.Context, number int, page []notification.PreferencesChange, full bool) (more bool) {
 	p := &f.parts[number]
-	if len(page) == 0 && p.from > 0 {
-		p.from, p.whole = 0, true
-		p.round++
-		return true
+	if p.from > 0 && p.gone == "" && (len(page) == 0 || page[0].Number != p.from) {
+		p.gone = p.user
 	}
 	for i := range page {
 		c := &page[i]
 		if c.Number <= p.from {
 			continue
 		}
+		if c.UserID == p.gone {
+			p.gone = ""
+		}
 		f.cfg.Changed(c.UserID)
 		if err := f.set(c.UserID, &c.Preferences, uint16(number), p.round); err != nil {
 			f.cfg.Log.WarnContext(ctx, "could not read some of a user's preferences; applying the policy in their place",
 				"user_id", c.UserID, "error", err)
 		}
-		p.from = c.Number
+		p.from, p.user = c.Number, c.UserID
 		if f.cfg.Agendas != nil && c.Number > p.woken {
 			f.queue = append(f.queue, change{user: c.UserID, part: number, number: c.Number})
 		}
+	}
+	if !full && p.gone != "" {
+		p.from, p.gone, p.whole = 0, "", true
+		p.round++
+		return true
 	}
 	if !full && p.whole {
 		f.forget(uint16(number), p.round)

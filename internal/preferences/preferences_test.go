@@ -226,6 +226,40 @@ func TestWhatAStoreLostIsForgotten(t *testing.T) {
 	}
 }
 
+// A store may have lost its latest changes, as in a fail-over, and have newer ones by the time that it is looked at.
+func TestWhatAStoreLostIsForgottenAlsoBehindNewerChanges(t *testing.T) {
+	t.Parallel()
+	s, a := newSource(), &agendas{woken: map[string]int{}}
+	for _, user := range []string{"ada", "eve"} {
+		s.set(user, in("Europe/Vienna"))
+	}
+	kept := s.users[1]["eve"]
+	s.set("eve", in("Africa/Cairo"))
+	f := load(t, s, a)
+	s.users[1]["eve"] = kept
+	s.set("ben", in("Asia/Tokyo"))
+	if err := f.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for user, want := range map[string]string{"ada": "Europe/Vienna", "eve": "Europe/Vienna", "ben": "Asia/Tokyo"} {
+		if got := zoneOf(f.Memory, user); got != want {
+			t.Errorf("%s lives in %q, want %q", user, got, want)
+		}
+	}
+	f.Look(t.Context())
+	a.mu.Lock()
+	a.woken = map[string]int{}
+	a.mu.Unlock()
+	s.set("ben", in("Africa/Cairo")) // whose change was the latest: nothing is lost, and nobody else is looked at
+	if err := f.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f.Look(t.Context())
+	if woken := a.wokenSoFar(); woken["ada"]+woken["eve"] > 0 || woken["ben"] == 0 {
+		t.Errorf("woken are %v, want ben alone", woken)
+	}
+}
+
 // While a part of the store is away, the changes of the others are followed, what is known of it holds, and a process
 // that starts refuses to decide without it.
 func TestAPartThatIsAwayKeepsBackNoOther(t *testing.T) {
