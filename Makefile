@@ -75,7 +75,7 @@ UNRACED := 'github.com/yuin/gopher-lua/...=-race=false'
 
 .PHONY: test
 test: $(if $(filter no,$(INSTALL)),check-servers,install-servers) ## run all tests under the race detector; installs what they start, unless INSTALL=no (PKGS=./internal/x TESTFLAGS=-v)
-	go test -race -gcflags=$(UNRACED) -parallel 4 -shuffle=on -count=1 -timeout 30m $(TESTFLAGS) $(PKGS)
+	go test -race -gcflags=$(UNRACED) -shuffle=on -count=1 -timeout 30m $(TESTFLAGS) $(PKGS)
 
 .PHONY: accept
 accept: check-servers ## run the long end-to-end scenarios against built programs, those of many rows, a restored Postgres, and the night cases

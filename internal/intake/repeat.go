@@ -86,7 +86,7 @@ func (in *Intake) recognizeOne(ctx context.Context, n *notification.Notification
 	if err != nil || first == nil {
 		return err
 	}
-	if before := repeated(n, Accepted{At: first.CreatedAt, First: first}); before.Known {
+	if before := repeated(n, first); before.Known {
 		*r = before
 	}
 	return nil
@@ -108,15 +108,11 @@ func (in *Intake) first(ctx context.Context, n *notification.Notification) (*not
 }
 
 // repeated is the result of a notification whose idempotency key or id had been accepted before: a repeat of the first
-// when it is the same request, or has the same content, and else a refusal.
-func repeated(n *notification.Notification, a Accepted) Result {
-	first := a.First
+// when it is the same request, or has the same content, and else a refusal. Without the first, another user has the id.
+func repeated(n, first *notification.Notification) Result {
 	switch {
-	case first == nil && a.At.IsZero():
+	case first == nil:
 		return Result{Err: &notification.ConflictError{ID: n.ID, Fields: []string{"user_id"}}}
-	case first == nil: // it has ended and is forgotten, since the store saw it
-		n.CreatedAt = a.At
-		return Result{Notification: n, Known: true}
 	case n.IdempotencyKey != "" && first.IdempotencyKey == n.IdempotencyKey:
 		if first.Fingerprint != n.Fingerprint {
 			return Result{Err: ErrKeyReused}

@@ -11,6 +11,11 @@ import (
 // ends.
 const KeyLife = 24 * time.Hour
 
+// KeyIsOver reports whether a notification has lost its idempotency key.
+func KeyIsOver(acceptedAt time.Time, ended bool) bool {
+	return ended && time.Since(acceptedAt) > KeyLife
+}
+
 // Store is where notifications are kept, each with the idempotency key and the fingerprint of its request.
 type Store interface {
 	// Accept stores notifications, each id and each idempotency key once, and returns one result for each, in order.
@@ -28,8 +33,8 @@ type Accepted struct {
 	At time.Time
 	// Known is true when its idempotency key or its id had been accepted before.
 	Known bool
-	// First is then the notification that was accepted. It is nil when the store no longer has it, or knows no more
-	// than that it is another user's.
+	// First is then the notification that was accepted. It is nil when the store knows no more than that it is another
+	// user's.
 	First *notification.Notification
 	// Err is [ErrUnstorable] when the store can't keep it, [ErrKeyReused] when another request is taking its key, a
 	// [notification.LockedError] when it can't be kept now; the others of its batch are accepted all the same.

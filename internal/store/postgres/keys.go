@@ -3,13 +3,11 @@ package postgres
 import (
 	"context"
 	"slices"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/notification"
-	"github.com/pacer-notify/pacer/internal/store/postgres/limited"
 )
 
 // keysAtOnce is how many idempotency keys one statement looks up.
@@ -39,7 +37,7 @@ func (s *Store) holders(ctx context.Context, keys []string) (map[string]*notific
 		}
 		for i := range found {
 			n := &found[i].Notification
-			if found[i].Status.Ended() && time.Since(n.CreatedAt) > intake.KeyLife {
+			if intake.KeyIsOver(n.CreatedAt, found[i].Status.Ended()) {
 				over = append(over, n.IdempotencyKey)
 				continue
 			}
@@ -49,7 +47,7 @@ func (s *Store) holders(ctx context.Context, keys []string) (map[string]*notific
 	if len(over) == 0 {
 		return held, nil
 	}
-	_, err := limited.Impatient{Pool: s.pool, Wait: "1s"}.Exec(ctx, freeKeysSQL, over, intake.KeyLife)
+	_, err := s.changes.Exec(ctx, freeKeysSQL, over, intake.KeyLife)
 	return held, err
 }
 

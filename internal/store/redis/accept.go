@@ -92,7 +92,7 @@ func (s *Store) settleClaims(ctx context.Context, batch []*notification.Notifica
 			if c.ours {
 				err = s.release(ctx, c)
 			}
-		case n.ID != c.made && time.Since(a.At) > intake.KeyLife:
+		case n.ID != c.made && intake.KeyIsOver(a.At, true): // if it has ended
 			err = s.acceptAgain(ctx, n, c, a)
 		}
 		if err != nil {
@@ -106,7 +106,7 @@ func (s *Store) settleClaims(ctx context.Context, batch []*notification.Notifica
 func (s *Store) acceptAgain(ctx context.Context, n *notification.Notification, c *claim, accepted *intake.Accepted,
 ) error {
 	view, err := s.View(ctx, n.ID)
-	if errors.Is(err, notification.ErrNotFound) || err == nil && !keyIsOver(view) {
+	if errors.Is(err, notification.ErrNotFound) || err == nil && !intake.KeyIsOver(view.CreatedAt, view.Status.Ended()) {
 		return nil
 	}
 	if err != nil {

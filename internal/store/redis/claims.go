@@ -75,12 +75,12 @@ func (s *Store) claimAll(ctx context.Context, batch []*notification.Notification
 		c := &claim{made: n.ID}
 		claims[i] = c
 		if !n.IDMade {
-			name := s.nameIn(s.agendas.PartitionOf(n.ID), "i:", n.ID)
+			name := s.claimName("i:", n.ID)
 			pipe.SetNX(ctx, name, strconv.Itoa(s.agendas.PartitionOf(n.UserID)), max(leastClaim, s.claimLife(n)))
 			c.of = pipe.Get(ctx, name)
 		}
 		if n.IdempotencyKey != "" {
-			c.name = s.keyName(n.IdempotencyKey)
+			c.name = s.claimName("k:", n.IdempotencyKey)
 			c.wrote = pipe.SetNX(ctx, c.name, heldBy(n, time.Now()), s.claimLife(n))
 			c.keeps = pipe.Get(ctx, c.name)
 		}
@@ -125,7 +125,7 @@ func (s *Store) holdsKey(ctx context.Context, n *notification.Notification, c *c
 	switch {
 	case err != nil && !errors.Is(err, notification.ErrNotFound):
 		return nil, err
-	case err == nil && view.IdempotencyKey == n.IdempotencyKey && !keyIsOver(view):
+	case err == nil && view.IdempotencyKey == n.IdempotencyKey && !intake.KeyIsOver(view.CreatedAt, view.Status.Ended()):
 		return &intake.Accepted{At: view.CreatedAt, Known: true, First: &view.Notification}, nil
 	case err != nil && time.Since(at) < claimGrace:
 		return &intake.Accepted{Err: intake.ErrKeyReused}, nil
@@ -135,11 +135,6 @@ func (s *Store) holdsKey(ctx context.Context, n *notification.Notification, c *c
 		return &intake.Accepted{Err: intake.ErrKeyReused}, nil
 	}
 	return nil, err
-}
-
-// keyIsOver reports whether a notification has lost its idempotency key.
-func keyIsOver(v *notification.View) bool {
-	return v.Status.Ended() && time.Since(v.CreatedAt) > intake.KeyLife
 }
 
 //go:embed takeover.lua
@@ -167,7 +162,7 @@ func (s *Store) release(ctx context.Context, c *claim) error {
 
 // Holder implements [intake.Store].
 func (s *Store) Holder(ctx context.Context, key string) (*notification.Notification, error) {
-	held, err := s.client.Get(ctx, s.keyName(key)).Result()
+	held, err := s.client.Get(ctx, s.claimName("k:", key)).Result()
 	if errors.Is(err, redis.Nil) {
 		return nil, nil
 	}
@@ -181,14 +176,13 @@ func (s *Store) Holder(ctx context.Context, key string) (*notification.Notificat
 		return nil, nil
 	case err != nil:
 		return nil, err
-	case view.IdempotencyKey != key || keyIsOver(view):
+	case view.IdempotencyKey != key || intake.KeyIsOver(view.CreatedAt, view.Status.Ended()):
 		return nil, nil
 	}
 	return &view.Notification, nil
 }
 
-func (s *Store) keyName(key string) string { return s.nameIn(s.agendas.PartitionOf(key), "k:", key) }
-
-func (s *Store) nameIn(partition int, kind, name string) string {
-	return agenda.PartitionPrefix(partition) + kind + name
+// claimName names the claim of an id ("i:") or a key ("k:"), which stands in its own partition.
+func (s *Store) claimName(kind, of string) string {
+	return agenda.PartitionPrefix(s.agendas.PartitionOf(of)) + kind + of
 }

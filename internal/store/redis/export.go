@@ -177,7 +177,7 @@ func exportedOf(id, status string, fields map[string]string) (transfer.Notificat
 	}
 	if ended := integer("z"); ended > 0 {
 		n.EndedAt = time.UnixMicro(int64(ended))
-		if time.Since(n.CreatedAt) > intake.KeyLife { // its key may be another's by now
+		if intake.KeyIsOver(n.CreatedAt, true) { // its key may be another's by now
 			n.IdempotencyKey, n.Fingerprint = "", ""
 		}
 	}
