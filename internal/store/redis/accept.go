@@ -106,7 +106,8 @@ func (s *Store) settleClaims(ctx context.Context, batch []*notification.Notifica
 func (s *Store) acceptAgain(ctx context.Context, n *notification.Notification, c *claim, accepted *intake.Accepted,
 ) error {
 	view, err := s.View(ctx, n.ID)
-	if errors.Is(err, notification.ErrNotFound) || err == nil && !intake.KeyIsOver(view.CreatedAt, view.Status.Ended()) {
+	if errors.Is(err, notification.ErrNotFound) ||
+		err == nil && !intake.KeyIsOver(view.CreatedAt, view.Status.Ended()) {
 		return nil
 	}
 	if err != nil {

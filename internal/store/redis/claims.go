@@ -125,7 +125,8 @@ func (s *Store) holdsKey(ctx context.Context, n *notification.Notification, c *c
 	switch {
 	case err != nil && !errors.Is(err, notification.ErrNotFound):
 		return nil, err
-	case err == nil && view.IdempotencyKey == n.IdempotencyKey && !intake.KeyIsOver(view.CreatedAt, view.Status.Ended()):
+	case err == nil && view.IdempotencyKey == n.IdempotencyKey &&
+		!intake.KeyIsOver(view.CreatedAt, view.Status.Ended()):
 		return &intake.Accepted{At: view.CreatedAt, Known: true, First: &view.Notification}, nil
 	case err != nil && time.Since(at) < claimGrace:
 		return &intake.Accepted{Err: intake.ErrKeyReused}, nil
