@@ -368,7 +368,7 @@ func TestEnqueueTxCommitsAndRollsBackWithTheCaller(t *testing.T) {
 		}
 		var there bool
 		if err := conn.QueryRow(t.Context(),
-			"SELECT EXISTS (SELECT FROM pacer.outbox JOIN pacer.notifications USING (id) WHERE id = $1)",
+			"SELECT EXISTS (SELECT FROM pacer.outbox WHERE key = $1 AND unchecked)",
 			id).Scan(&there); err != nil || there != commit {
 			t.Errorf("committed: %t, there: %t, %v", commit, there, err)
 		}

@@ -97,7 +97,7 @@ func foreignLocks(to string) []foreign {
 		},
 		{
 			name: "a notification in the outbox", before: []string{post("outbox", soon)},
-			lock: "INSERT INTO pacer.outbox (id) VALUES ('outbox') ON CONFLICT (id) DO UPDATE SET left_at = now()",
+			lock: "INSERT INTO pacer.outbox (key, ids) VALUES ('~outbox', '{outbox}')",
 			needs: []need{
 				{"DELETE /v1/notifications/outbox", unavailable, "notification outbox: another transaction"},
 				{post("outbox", soon), http.StatusOK, ""},
@@ -131,7 +131,7 @@ func foreignLocks(to string) []foreign {
 		},
 		{
 			name: "what is not placed yet",
-			lock: "INSERT INTO pacer.unplaced (first, ids, left_at) VALUES ('x', '{x}', now() - interval '1 min')",
+			lock: "INSERT INTO pacer.outbox (key, ids, due_at) VALUES ('x', '{x}', now())",
 		},
 		{
 			name: "the history",

@@ -372,12 +372,8 @@ func (w *world) leftovers() []string {
 		}
 	})
 	if w.database != nil {
-		for _, sql := range []string{
-			"SELECT 'outbox', id FROM pacer.outbox",
-			"SELECT 'unplaced', first FROM pacer.unplaced",
-		} {
-			_ = w.database.ask(time.Now(), sql, func(values []any) { left = append(left, fmt.Sprint(values...)) })
-		}
+		const sql = "SELECT 'outbox', key FROM pacer.outbox"
+		_ = w.database.ask(time.Now(), sql, func(values []any) { left = append(left, fmt.Sprint(values...)) })
 	}
 	slices.Sort(left)
 	return left

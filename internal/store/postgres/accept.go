@@ -40,18 +40,6 @@ ORDER BY idempotency_key, id, place
 ON CONFLICT DO NOTHING
 RETURNING n.id, n.accepted_at, ` + optedOutSQL
 
-// knownSQL returns the first notifications that were accepted with some ids. If one still waits, the relay checks that
-// it stands in its backlog.
-const knownSQL = `
-WITH begun AS MATERIALIZED (SELECT ` + setLockWait + `
-), known AS MATERIALIZED (
-	SELECT n.* FROM begun, pacer.notifications n WHERE n.id = ANY ($1)
-), again AS (
-	INSERT INTO pacer.outbox (id) SELECT id FROM known WHERE status IN ('waiting', 'retrying') ORDER BY id
-	ON CONFLICT DO NOTHING
-)
-SELECT ` + viewColumns + ` FROM known n`
-
 // insertResult is what the database did with a notification.
 type insertResult struct {
 	at time.Time
@@ -317,8 +305,7 @@ func (s *Store) findHolders(ctx context.Context, batch []*notification.Notificat
 	return err
 }
 
-// findKnown fills in the results of notifications whose ids were accepted before. The relay checks those that still
-// wait.
+// findKnown fills in the results of notifications whose ids were accepted before.
 func (s *Store) findKnown(ctx context.Context, batch []*notification.Notification, results []insertResult) error {
 	var ids []string
 	places := map[string][]int{}
@@ -348,17 +335,10 @@ func (s *Store) findKnown(ctx context.Context, batch []*notification.Notificatio
 	return nil
 }
 
-// known reads notifications that were accepted before. What another transaction is writing to the outbox need not be
-// written once more.
-func (s *Store) known(ctx context.Context, ids []string) (known []row, err error) {
-	rows, err := s.pool.Query(ctx, knownSQL, ids)
-	if err == nil {
-		known, err = pgx.CollectRows(rows, scanRow)
-	}
-	if !limited.LockedOut(err) {
-		return known, err
-	}
-	if rows, err = s.pool.Query(ctx, viewsSQL, ids); err != nil {
+// known reads notifications that were accepted before.
+func (s *Store) known(ctx context.Context, ids []string) ([]row, error) {
+	rows, err := s.pool.Query(ctx, viewsSQL, ids)
+	if err != nil {
 		return nil, err
 	}
 	return pgx.CollectRows(rows, scanRow)

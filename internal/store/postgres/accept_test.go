@@ -119,38 +119,7 @@ func batchOf(user, category string, n int) []*notification.Notification {
 func (w *world) later(t *testing.T, by time.Duration) {
 	t.Helper()
 	w.exec(t, "UPDATE pacer.notifications SET accepted_at = accepted_at - $1::interval", by)
-	w.exec(t, "UPDATE pacer.unplaced SET left_at = left_at - $1::interval", by)
-}
-
-// The same file is enqueued again, after its process died half-way: the relay places every notification of it that
-// still waits.
-func TestARepeatIsPlacedAgain(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, redistest.Client(t))
-	dead := w.diesBeforePut(t)
-	batch := batchOf("ada", "free", 20)
-	if _, err := dead.store.Accept(t.Context(), batch); err != nil {
-		t.Fatal(err)
-	}
-	w.exec(t, "DELETE FROM pacer.unplaced") // whatever may have lost the rows
-	w.later(t, 70*time.Second)
-	accepted, err := w.store.Accept(t.Context(), batch)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, a := range accepted {
-		if !a.Known {
-			t.Errorf("%s is not known", batch[i].ID)
-		}
-	}
-	w.round(t)
-	if got := w.deliverAll(t); len(got) != len(batch) {
-		t.Errorf("delivered %d of %d", len(got), len(batch))
-	}
-	if _, err := w.store.Accept(t.Context(), batch); err != nil {
-		t.Fatal(err)
-	}
-	w.wantNothingLeft(t) // a repeat of what has ended leaves nothing behind
+	w.exec(t, "UPDATE pacer.outbox SET due_at = due_at - $1::interval", by)
 }
 
 // A commit stalls while a relay runs, and while others are accepted and placed. It is carried over all the same.
@@ -175,7 +144,7 @@ func TestACommitThatStallsIsNotMissed(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.round(t) // at once after the commit: the age of the row does not matter
-	w.exec(t, "UPDATE pacer.unplaced SET left_at = left_at - interval '5 s'")
+	w.overdue(t)
 	w.round(t)
 	got := w.deliverAll(t)
 	stalled := 0
@@ -190,18 +159,27 @@ func TestACommitThatStallsIsNotMissed(t *testing.T) {
 	w.wantNothingLeft(t)
 }
 
-// wantNothingLeft checks that nothing waits to be carried over.
+// overdue makes all of the outbox due.
+func (w *world) overdue(t *testing.T) {
+	t.Helper()
+	w.exec(t, "UPDATE pacer.outbox SET due_at = due_at - interval '5 s'")
+}
+
+// wantNothingLeft checks that nothing waits to be carried over, but for what has ended: the relay takes that up later.
 func (w *world) wantNothingLeft(t *testing.T) {
 	t.Helper()
-	for _, table := range []string{"unplaced", "outbox"} {
-		w.await(t, "nothing is left in "+table, func() bool {
-			var left int
-			if err := w.pool.QueryRow(t.Context(), "SELECT count(*) FROM pacer."+table).Scan(&left); err != nil {
-				t.Fatal(err)
-			}
-			return left == 0
-		})
-	}
+	w.await(t, "nothing is left in the outbox", func() bool {
+		var left int
+		var ended bool
+		if err := w.pool.QueryRow(t.Context(), "SELECT count(*), bool_or(key LIKE '~%') IS TRUE FROM pacer.outbox").Scan(&left, &ended); err != nil {
+			t.Fatal(err)
+		}
+		if ended {
+			w.overdue(t)
+			w.round(t)
+		}
+		return left == 0
+	})
 }
 
 // await waits until a condition holds.
@@ -216,7 +194,7 @@ func (w *world) await(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// A notification that is accepted while Redis works leaves no row in unplaced or outbox, alone or with many others.
+// A notification that is accepted while Redis works leaves no row in the outbox, alone or with many others.
 func TestWhatHasReachedRedisLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, redistest.Client(t))

@@ -39,7 +39,7 @@ func TestARelayIsCalmUntilSomethingHappens(t *testing.T) {
 		},
 		"what is accepted is left": func(t *testing.T, w *world) {
 			t.Helper()
-			w.exec(t, `INSERT INTO pacer.unplaced (first, ids, left_at) VALUES ('a', '{a}', now() - interval '1 min')`)
+			w.exec(t, `INSERT INTO pacer.outbox (key, ids, due_at) VALUES ('a', '{a}', now())`)
 		},
 		"Redis is lost": func(t *testing.T, w *world) { t.Helper(); w.flush(t) },
 		"a partition was built on another server": func(t *testing.T, w *world) {

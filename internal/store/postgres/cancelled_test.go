@@ -26,6 +26,7 @@ func TestACancelMayStopHalfway(t *testing.T) {
 	if got := w.differences(t); len(got) > 0 {
 		t.Errorf("Redis and Postgres differ: %v", got)
 	}
+	w.overdue(t)
 	w.round(t)
 	if n := w.inBacklogs(t); n != 0 {
 		t.Errorf("%d wait in Redis", n)
@@ -99,6 +100,7 @@ func TestACancelMayOvertakeARebuild(t *testing.T) {
 			if n := w.inBacklogs(t); n != 1 {
 				t.Fatalf("%d wait in Redis, want the cancelled one", n)
 			}
+			w.overdue(t)
 			w.round(t)
 			if n := w.inBacklogs(t); n != 0 {
 				t.Errorf("%d wait in Redis", n)

@@ -17,7 +17,7 @@ import (
 // endsSQL ends notifications, unless they have ended or are being sent. When the lease of a worker has run out, its
 // notification is not being sent any more: it ends, its attempt is noted as crashed, and a late result of the worker is
 // refused. For each id the statement returns the user, whether it ended the notification, and whether the notification
-// has ended at all. With $5 it leaves what it ended in the outbox, for the relay to take out of its agenda.
+// has ended at all. With $5 it notes what it ended in the outbox, for the relay to take out of its agenda.
 const endsSQL = `
 WITH begun AS MATERIALIZED (SELECT ` + setLockWait + `
 ), told AS MATERIALIZED (
@@ -38,7 +38,7 @@ WITH begun AS MATERIALIZED (SELECT ` + setLockWait + `
 	FROM ended d JOIN pacer.notifications n ON n.id = ANY (ARRAY[d.id]) WHERE n.status = 'sending'
 	ON CONFLICT DO NOTHING
 ), noted AS (
-	INSERT INTO pacer.outbox (id) SELECT id FROM ended WHERE $5 ON CONFLICT DO NOTHING
+	INSERT INTO pacer.outbox (key, ids) SELECT '~' || id, ARRAY[id] FROM ended WHERE $5 ON CONFLICT DO NOTHING
 )
 SELECT t.id, coalesce(n.user_id, ''), d.id IS NOT NULL, n.id IS NULL OR n.ended_at IS NOT NULL OR d.id IS NOT NULL
 FROM told t LEFT JOIN ended d USING (id) LEFT JOIN pacer.notifications n ON n.id = ANY (ARRAY[t.id])`
@@ -135,7 +135,7 @@ func (s *Store) remove(ctx context.Context, partition int, id, reason string) {
 	if err := s.agendas.CancelIn(ctx, partition, id, reason); err != nil {
 		return
 	}
-	if _, err := s.db.Exec(context.WithoutCancel(ctx), "DELETE FROM pacer.outbox WHERE id = $1", id); err != nil {
+	if _, err := s.db.Exec(context.WithoutCancel(ctx), finishSQL, []string{"~" + id}); err != nil {
 		s.cfg.Log.WarnContext(ctx,
 			"could not note that an ended notification is out of its agenda; the relay will check it",
 			"notification_id", id, "error", err)

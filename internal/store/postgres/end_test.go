@@ -298,13 +298,14 @@ func TestACancelMayOvertakeThePlacing(t *testing.T) {
 				t.Fatal(err)
 			}
 			if late {
-				w.exec(t, "UPDATE pacer.unplaced SET left_at = left_at - interval '1 minute'")
+				w.overdue(t)
 			}
 			w.round(t)
 			close(release)
 			if err := slow.store.Close(); err != nil { // once it is in its backlog
 				t.Fatal(err)
 			}
+			w.overdue(t)
 			w.round(t)
 			if got := w.differences(t); len(got) > 0 {
 				t.Errorf("Redis and Postgres differ: %v", got)

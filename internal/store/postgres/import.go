@@ -21,10 +21,10 @@ const importLock = 0x696d706f7274
 var ErrImporting = errors.New("another process is importing")
 
 // beginImportSQL takes the lock. The two settings tell the triggers that the rebuild will put the notifications into
-// their backlogs, so that none is noted as unplaced, and that they were counted when they were accepted.
+// their backlogs, so that none is noted in the outbox, and that they were counted when they were accepted.
 const beginImportSQL = `
 SELECT pg_try_advisory_xact_lock($1),
-	set_config('pacer.outboxed', 'yes', true) || set_config('pacer.counted', 'yes', true) = ''`
+	set_config('pacer.outbox', 'none', true) || set_config('pacer.counted', 'yes', true) = ''`
 
 // Import takes over everything that a store on Redis kept, in one transaction: all of it or nothing. To import the same
 // data again adds nothing. The partitions must be rebuilt afterwards; the first start does that. The policy names the

@@ -35,14 +35,14 @@ SELECT coalesce(array_agg(partition), '{}'), coalesce(array_agg(epoch), '{}'), A
 
 const (
 	lostSQL = marksSQL + " false FROM pacer.partitions"
-	// calmSQL also reports whether a step of a round would find something: what was not placed for $3, what waits in
-	// the outbox, two tallies to fold, and, if $4, what others accepted. Each is the first in the order of an index,
-	// because EXISTS alone may read a table.
+	// calmSQL also reports whether a step of a round would find something: what is due in the outbox or unchecked, two
+	// tallies to fold, and, if $3, what others accepted. Each is the first in the order of an index, because EXISTS
+	// alone may read a table.
 	calmSQL = marksSQL + `
-	(SELECT left_at FROM pacer.unplaced WHERE left_at < now() - $3::interval ORDER BY left_at LIMIT 1) IS NOT NULL
-	OR (SELECT id FROM pacer.outbox ORDER BY left_at, id LIMIT 1) IS NOT NULL
+	(SELECT due_at FROM pacer.outbox WHERE NOT unchecked AND due_at <= now() ORDER BY due_at LIMIT 1) IS NOT NULL
+	OR (SELECT key FROM pacer.outbox WHERE unchecked ORDER BY refused_at, key LIMIT 1) IS NOT NULL
 	OR (SELECT id FROM pacer.tallies ORDER BY id OFFSET 1 LIMIT 1) IS NOT NULL
-	OR $4 AND (SELECT id FROM pacer.accepted_elsewhere ORDER BY id LIMIT 1) IS NOT NULL
+	OR $3 AND (SELECT id FROM pacer.accepted_elsewhere ORDER BY id LIMIT 1) IS NOT NULL
 FROM pacer.partitions`
 )
 
@@ -81,7 +81,7 @@ func (r *Relay) look(ctx context.Context, builds map[int]agenda.Built, marks boo
 
 // lookCalm does the same with calmSQL.
 func (r *Relay) lookCalm(ctx context.Context, builds map[int]agenda.Built) (*look, error) {
-	row := r.store.db.QueryRow(ctx, calmSQL, marksOf(builds), true, placeTime, r.cfg.Adopted != nil)
+	row := r.store.db.QueryRow(ctx, calmSQL, marksOf(builds), true, r.cfg.Adopted != nil)
 	return r.read(ctx, builds, true, row)
 }
 

@@ -6,44 +6,39 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
-const (
-	// onTheWayLooked is how many notifications of the outbox are looked at for some users, and onTheWayMost how many of
-	// those users are returned.
-	onTheWayLooked, onTheWayMost = 5000, 500
-	// unplacedLooked is how many rows of pacer.unplaced are looked at, the oldest.
-	unplacedLooked = 20
-)
+// onTheWayLooked is how many notifications of the outbox are looked at for some users, and onTheWayMost how many of
+// those users are returned.
+const onTheWayLooked, onTheWayMost = 5000, 500
 
 // ErrLags says that Redis lacks so many accepted notifications that they are not counted one by one.
 var ErrLags = errors.New("many accepted notifications are not in their backlogs on Redis yet")
 
 const (
-	// anyOnTheWaySQL reports whether any notification may not be in its backlog yet, and whether the outbox holds more
-	// than $2. An acceptance younger than $1 still waits for Redis itself, and its producer for the response.
+	// outboxIDs are the ids in the outbox, not many more than $2. What nobody has checked takes no slot yet.
+	outboxIDs = `SELECT unnest(ids) AS id FROM (
+	SELECT ids FROM pacer.outbox WHERE NOT unchecked ORDER BY due_at LIMIT $2 + 1) rows LIMIT $2 + 1`
+	// anyOnTheWaySQL reports whether a relay has to take up anything within $1, and whether the outbox holds more than
+	// $2. What was accepted later still waits for Redis itself, and its producer for the response.
 	anyOnTheWaySQL = `
-SELECT (SELECT id FROM pacer.outbox ORDER BY left_at, id LIMIT 1) IS NOT NULL
-	OR (SELECT left_at FROM pacer.unplaced WHERE left_at < now() - $1::interval ORDER BY left_at LIMIT 1) IS NOT NULL,
-	(SELECT id FROM pacer.outbox ORDER BY left_at, id OFFSET $2 LIMIT 1) IS NOT NULL`
+SELECT (SELECT due_at FROM pacer.outbox WHERE NOT unchecked AND due_at < now() + $1::interval ORDER BY due_at
+	LIMIT 1) IS NOT NULL,
+	(SELECT count(*) FROM (` + outboxIDs + `) looked) > $2`
 	// onTheWaySQL returns the notifications of some users that wait and may not be in their backlogs yet. OFFSET 0 has
 	// each looked up by its id.
 	onTheWaySQL = `
-WITH ids AS MATERIALIZED (
-	(SELECT id FROM pacer.outbox ORDER BY left_at, id LIMIT $2)
-	UNION
-	SELECT a.id FROM (SELECT ids FROM pacer.unplaced ORDER BY left_at LIMIT $3) u CROSS JOIN unnest(u.ids) AS a(id)
-)
+WITH ids AS MATERIALIZED (SELECT DISTINCT id FROM (` + outboxIDs + `) looked)
 SELECT n.* FROM ids CROSS JOIN LATERAL (
-	SELECT id, user_id, category, channel, priority, send_at, expires_at, collapse_key, accepted_at, not_before
+	SELECT id, user_id, category, channel, priority, send_at, expires_at, collapse_key, accepted_at, not_before,
+		status = 'retrying', ended_at IS NOT NULL
 	FROM pacer.notifications WHERE id = ids.id AND status IN ('waiting', 'retrying') OFFSET 0
 ) n
-WHERE n.user_id = ANY ($1) LIMIT $4`
+WHERE n.user_id = ANY ($1) LIMIT $3`
 )
 
 // OnTheWay returns the accepted notifications of some users that may not be in their backlogs yet, in the order of
@@ -51,13 +46,13 @@ WHERE n.user_id = ANY ($1) LIMIT $4`
 // respond, or their partition was being rebuilt. It fails with [ErrLags] when there are too many to look at.
 func (s *Store) OnTheWay(ctx context.Context, users []string) ([]*notification.Notification, error) {
 	var some, many bool
-	if err := s.pool.QueryRow(ctx, anyOnTheWaySQL, s.cfg.PlacePatience, onTheWayLooked).Scan(&some, &many); err != nil {
+	if err := s.pool.QueryRow(ctx, anyOnTheWaySQL, placeTime-s.cfg.PlacePatience, onTheWayLooked).Scan(&some, &many); err != nil {
 		return nil, describe("look for notifications on their way to Redis", err)
 	}
 	if many || !some {
 		return nil, lagging(many)
 	}
-	rows, err := s.pool.Query(ctx, onTheWaySQL, users, onTheWayLooked, unplacedLooked, onTheWayMost+1)
+	rows, err := s.pool.Query(ctx, onTheWaySQL, users, onTheWayLooked, onTheWayMost+1)
 	if err != nil {
 		return nil, describe("look for notifications on their way to Redis", err)
 	}
@@ -80,14 +75,9 @@ func lagging(many bool) error {
 
 // scanOnTheWay reads a row of onTheWaySQL. A retry is due at its own moment.
 func scanOnTheWay(row pgx.CollectableRow) (*notification.Notification, error) {
-	n := &notification.Notification{}
-	var channel string
-	var sendAt, expiresAt, notBefore *time.Time
-	err := row.Scan(&n.ID, &n.UserID, &n.Category, &channel, &n.Priority, &sendAt, &expiresAt, &n.CollapseKey,
-		&n.CreatedAt, &notBefore)
-	n.Channel, n.SendAt, n.ExpiresAt = notification.Channel(channel), moment(sendAt), moment(expiresAt)
-	if at := moment(notBefore); at.After(n.SendAt) {
-		n.SendAt = at
+	n, err := scanNamed(row)
+	if n.notBefore.After(n.SendAt) {
+		n.SendAt = n.notBefore
 	}
-	return n, err
+	return &n.Notification, err
 }

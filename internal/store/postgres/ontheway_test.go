@@ -37,10 +37,13 @@ func TestAcceptedNotificationsAreOnTheWay(t *testing.T) {
 	s.accept(t, batchOf("bob", "free", 2))
 	s.accept(t, batchOf("ada", "free", 2))
 	w.wantOnTheWay(t) // a moment ago
-	w.exec(t, `SELECT pacer.enqueue('{"id": "by-sql", "user_id": "ada", "category": "chat", "channel": "log",
-		"priority": "high", "collapse_key": "k", "expires_at": "2100-01-01T00:00:00Z"}')`)
+	s.accept(t, []*notification.Notification{{
+		ID: "third", UserID: "ada", Category: "chat", Channel: notification.ChannelLog,
+		Priority: notification.PriorityHigh, CollapseKey: "k", ExpiresAt: time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC),
+	}})
+	w.exec(t, `SELECT pacer.enqueue('{"id": "unchecked", "user_id": "ada", "channel": "log"}')`)
 	w.later(t, 2*time.Minute)
-	found := w.wantOnTheWay(t, "ada-free-000", "ada-free-001", "by-sql")
+	found := w.wantOnTheWay(t, "ada-free-000", "ada-free-001", "third")
 	if n := found[2]; n.UserID != "ada" || n.Category != "chat" || n.Channel != notification.ChannelLog ||
 		n.Priority != notification.PriorityHigh || n.CollapseKey != "k" || n.ExpiresAt.Year() != 2100 ||
 		!n.SendAt.IsZero() || n.CreatedAt.IsZero() {
@@ -60,7 +63,7 @@ func TestOnlyWhatWaitsIsOnTheWay(t *testing.T) {
 	w.exec(t, "UPDATE pacer.notifications SET status = 'sending' WHERE id = 'ada-free-0'")
 	w.exec(t, `UPDATE pacer.notifications SET status = 'retrying', not_before = '2100-01-01', send_at = '2099-01-01'
 		WHERE id = 'ada-free-2'`)
-	w.exec(t, "INSERT INTO pacer.outbox (id) SELECT id FROM pacer.notifications")
+	w.exec(t, "INSERT INTO pacer.outbox (key, ids, due_at) SELECT '~' || id, ARRAY[id], '2000-01-01' FROM pacer.notifications")
 	found := w.wantOnTheWay(t, "ada-free-1", "ada-free-2")
 	if at := found[1].SendAt; at.Year() != 2100 {
 		t.Errorf("the retry is due at %s, want 2100", at)
@@ -83,8 +86,10 @@ func TestTooManyOnTheWay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, redistest.Client(t))
-			w.exec(t, `SELECT pacer.enqueue(jsonb_build_object('user_id', CASE WHEN i <= $1 THEN 'ada' ELSE 'bob' END))
+			w.exec(t, `INSERT INTO pacer.notifications (id, user_id, category, channel, priority)
+				SELECT 'n' || i, CASE WHEN i <= $1 THEN 'ada' ELSE 'bob' END, 'free', 'log', 3
 				FROM generate_series(1, $1::int + $2::int) i`, c.ada, c.bob)
+			w.later(t, time.Minute)
 			found, err := w.store.OnTheWay(t.Context(), []string{"ada"})
 			if !errors.Is(err, c.want) || err == nil && len(found) != c.ada {
 				t.Errorf("found %d of %d, error %v, want %v", len(found), c.ada, err, c.want)

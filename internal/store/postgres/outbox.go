@@ -15,72 +15,17 @@ import (
 	"github.com/pacer-notify/pacer/internal/store/postgres/limited"
 )
 
+// A row of pacer.outbox names notifications of which Redis may not know yet that they wait, or that they have ended.
+// The transaction that accepts or ends them writes it, and whoever has told Redis removes it: the process itself, or
+// after placeTime the relay of any process. What came through pacer.enqueue the relays check first, see check.go.
+
 const (
-	// placeTime is how long an accepted notification may take to reach Redis before the relay places it. If it is still
-	// on its way then, it is placed twice, and the second time has no effect.
+	// placeTime is how long a process has to tell Redis what it accepted or ended, before a relay does: the default of
+	// due_at. What is on its way for longer is told twice, and the second time has no effect.
 	placeTime = 3 * time.Second
-	// unplacedBatch is how many rows of pacer.unplaced one statement takes.
-	unplacedBatch = 10
-)
-
-// takeUnplacedSQL moves waiting notifications that may not have reached Redis into the outbox. One that is being sent
-// has reached it.
-const takeUnplacedSQL = `
-WITH taken AS MATERIALIZED (
-	DELETE FROM pacer.unplaced WHERE first = ANY (ARRAY (
-		SELECT first FROM pacer.unplaced WHERE left_at < now() - $1::interval ORDER BY left_at LIMIT $2
-			FOR UPDATE SKIP LOCKED))
-	RETURNING ids, ` + setLockWait + `
-), moved AS (
-	INSERT INTO pacer.outbox (id)
-	SELECT n.id FROM taken CROSS JOIN unnest(taken.ids) AS a(id) JOIN pacer.notifications n ON n.id = ANY (ARRAY[a.id])
-	WHERE n.status IN ('waiting', 'retrying')
-	ON CONFLICT DO NOTHING
-	RETURNING id
-)
-SELECT (SELECT count(*) FROM taken), (SELECT count(*) FROM moved)`
-
-// divideUnplacedSQL gives each notification of the row that has waited longest a row of its own, and has them wait
-// again. So one whose row in the outbox another transaction has locked holds up none of the others.
-const divideUnplacedSQL = `
-WITH taken AS MATERIALIZED (
-	DELETE FROM pacer.unplaced WHERE first = ANY (ARRAY (
-		SELECT first FROM pacer.unplaced WHERE left_at < now() - $1::interval ORDER BY left_at LIMIT 1
-			FOR UPDATE SKIP LOCKED))
-	RETURNING ids
-)
-INSERT INTO pacer.unplaced (first, ids) SELECT id, ARRAY[id] FROM taken CROSS JOIN unnest(taken.ids) AS a(id)`
-
-// takeUnplaced moves accepted notifications into the outbox that were not placed, because their process died or gave
-// up. The accepting transaction itself wrote the rows in pacer.unplaced, so none is missed, however late it committed.
-func (r *Relay) takeUnplaced(ctx context.Context) error {
-	for most := unplacedBatch; ; {
-		var taken, moved int
-		err := r.store.db.QueryRow(ctx, takeUnplacedSQL, placeTime, most).Scan(&taken, &moved)
-		if limited.LockedOut(err) && most > 1 {
-			most = 1
-			continue
-		}
-		if limited.LockedOut(err) {
-			_, err = r.store.db.Exec(ctx, divideUnplacedSQL, placeTime)
-			taken = most // it goes on with the next
-		}
-		if err != nil {
-			return describe("look for notifications that did not reach Redis", err)
-		}
-		if moved > 0 {
-			r.log.WarnContext(ctx,
-				"found accepted notifications that may not have reached Redis; the relay puts them into their backlogs",
-				"count", moved)
-		}
-		if taken < most {
-			return nil
-		}
-	}
-}
-
-const (
-	// outboxBatch is how many notifications one transaction takes out of the outbox.
+	// outboxRow is how many ids a row holds at most, see the migration.
+	outboxRow = 1000
+	// outboxBatch is how many notifications one transaction takes out of the outbox, the last row's aside.
 	outboxBatch = 500
 	// outboxPasses is how many batches one round reads that can't be placed, because the Redis of their partitions is
 	// away. The next round goes on behind them.
@@ -88,32 +33,30 @@ const (
 )
 
 const (
-	// outboxFrom and outboxWhere take the notifications that have waited longest behind a place in the outbox, and that
-	// no other process has locked. A notification that is being sent stays until its result is written, and one that
-	// has ended until it is no longer on its way to its backlog. It also says whether it has been refused
-	// for as long as $4.
-	outboxFrom = `
-SELECT n.id, n.ended_at IS NOT NULL, n.status = 'retrying', n.not_before, o.left_at, o.unchecked,
-	coalesce(o.refused_at < clock_timestamp() - $4::interval, false),` + contentColumns + `
-FROM pacer.outbox o JOIN pacer.notifications n ON n.id = ANY (ARRAY[o.id])
-WHERE (o.left_at, o.id) > ($2, $3) AND `
-	outboxWhere = `
-	AND (n.status <> 'sending' OR n.claimed_until < clock_timestamp())
-	AND (n.ended_at IS NULL OR NOT EXISTS (SELECT FROM pacer.unplaced u
-		WHERE u.left_at BETWEEN n.accepted_at - interval '1 min' AND n.accepted_at + interval '1 min'
-		AND n.id = ANY (u.ids)))
-ORDER BY o.left_at, o.id LIMIT $1 FOR UPDATE OF o SKIP LOCKED`
-	// outboxSQL takes what was not refused. CASE keeps Postgres from believing that nearly all was.
-	outboxSQL = outboxFrom + "CASE WHEN o.refused_at IS NULL THEN true ELSE false END" + outboxWhere
-	// againSQL takes what was refused.
-	againSQL = outboxFrom + "o.refused_at IS NOT NULL" + outboxWhere
+	// outboxSQL takes the rows that have been due for longest behind a place in the outbox, and that no other process
+	// has locked.
+	outboxSQL = `
+WITH taken AS MATERIALIZED (
+	SELECT key, due_at, ids FROM pacer.outbox WHERE NOT unchecked AND due_at <= now() AND (due_at, key) > ($2, $3)
+	ORDER BY due_at, key LIMIT $1 FOR UPDATE SKIP LOCKED
 )
-
-// leaveOutboxSQL takes notifications out of the outbox. One that was cancelled since it was read, so that its id is not
-// in $2, stays for another round: it may have reached its backlog after the cancel had looked there.
-const leaveOutboxSQL = `
-DELETE FROM pacer.outbox o WHERE o.id = ANY ($1) AND (o.id = ANY ($2) OR NOT EXISTS (
-	SELECT FROM pacer.notifications n WHERE n.id = ANY (ARRAY[o.id]) AND n.status = 'cancelled'))`
+SELECT key, due_at, ids FROM (
+	SELECT *, sum(cardinality(ids)) OVER (ORDER BY due_at, key) - cardinality(ids) AS before FROM taken
+) counted WHERE before < $1 ORDER BY due_at, key`
+	// namedSQL returns the notifications that rows name, but for those that are being sent: these have reached Redis.
+	namedSQL = `
+SELECT id, user_id, category, channel, priority, send_at, expires_at, collapse_key, accepted_at, not_before,
+	status = 'retrying', ended_at IS NOT NULL
+FROM pacer.notifications WHERE id = ANY ($1) AND status <> 'sending'`
+	// finishSQL removes rows of which nothing is left to do, and shortenSQL takes ids out of others.
+	finishSQL  = "DELETE FROM pacer.outbox WHERE key = ANY ($1)"
+	shortenSQL = `
+UPDATE pacer.outbox SET ids = ARRAY (SELECT id FROM unnest(ids) AS a(id) WHERE id = ANY ($2)) WHERE key = ANY ($1)`
+	// noteEndedSQL notes those of some notifications that have ended.
+	noteEndedSQL = `
+INSERT INTO pacer.outbox (key, ids) SELECT '~' || id, ARRAY[id] FROM pacer.notifications
+WHERE id = ANY ($1) AND ended_at IS NOT NULL ORDER BY id ON CONFLICT DO NOTHING`
+)
 
 // outboxIdle is for how many statement time-outs the transaction may wait for Redis while it has rows locked. A process
 // that stands still, or vanishes behind a pooler, gives them back then.
@@ -129,109 +72,125 @@ func (r *Relay) outboxOptions() pgx.TxOptions {
 
 // outboxPlace is a place in the outbox; the zero value is its beginning.
 type outboxPlace struct {
-	leftAt time.Time
-	id     string
+	at  time.Time
+	key string
 }
 
-// outboxed is a notification in the outbox.
+// outboxed is a row of the outbox.
 type outboxed struct {
+	outboxPlace
+	ids []string
+}
+
+// named is a notification that rows of the outbox name.
+type named struct {
 	notification.Notification
-	ended, retrying   bool
-	notBefore, leftAt time.Time
-	// unchecked is true for what a producer wrote into the database, refusedLong when its check has failed for
-	// Config.RefusalPatience.
-	unchecked, refusedLong bool
+	notBefore       time.Time
+	retrying, ended bool
 }
 
-// scanOutboxed reads a row of outboxSQL.
-func scanOutboxed(row pgx.CollectableRow) (outboxed, error) {
-	var o outboxed
-	var notBefore *time.Time
-	var c content
-	err := row.Scan(c.into([]any{
-		&o.ID, &o.ended, &o.retrying, &notBefore, &o.leftAt, &o.unchecked, &o.refusedLong,
-	}, &o.Notification)...)
-	c.fill(&o.Notification)
-	o.notBefore = moment(notBefore)
-	return o, err
+// scanNamed reads a row of namedSQL.
+func scanNamed(row pgx.CollectableRow) (named, error) {
+	var n named
+	var channel string
+	var sendAt, expiresAt, notBefore *time.Time
+	err := row.Scan(&n.ID, &n.UserID, &n.Category, &channel, &n.Priority, &sendAt, &expiresAt, &n.CollapseKey,
+		&n.CreatedAt, &notBefore, &n.retrying, &n.ended)
+	n.Channel, n.SendAt, n.ExpiresAt = notification.Channel(channel), moment(sendAt), moment(expiresAt)
+	n.notBefore = moment(notBefore)
+	return n, err
 }
 
-// emptyOutbox puts the notifications in the outbox into their backlogs. Those of a partition that can't take them
-// stay, and do not hold up the others.
+// emptyOutbox tells Redis what rows of the outbox name. Those of a partition that can't take them stay, and do not hold
+// up the others.
 func (r *Relay) emptyOutbox(ctx context.Context) error {
 	away := &partitionsAway{errs: map[int]error{}}
-	for _, err := range []error{r.lookAgain(ctx, away), r.emptyUnrefused(ctx, away), away.err()} {
-		if err != nil {
+	for passes, more := 0, true; more && passes < outboxPasses; {
+		var err error
+		if more, err = r.emptyPart(ctx, away); err != nil {
 			return describe("empty the outbox", err)
 		}
-	}
-	return nil
-}
-
-// emptyUnrefused empties the outbox but for what was refused.
-func (r *Relay) emptyUnrefused(ctx context.Context, away *partitionsAway) error {
-	for passes := 0; passes < outboxPasses; {
-		part, err := r.emptyPart(ctx, away, false, r.cursor)
-		if err != nil {
-			return err
-		}
-		if r.cursor = part.last; part.found < outboxBatch {
+		if !more {
 			r.cursor = outboxPlace{}
-			return nil
 		}
 		if len(away.errs) == r.store.agendas.Partitions() {
-			return nil // the next round goes on from there
+			break // the next round goes on from there
 		}
 		if len(away.errs) > 0 {
 			passes++
 		}
 	}
+	if err := away.err(); err != nil {
+		return describe("empty the outbox", err)
+	}
 	return nil
 }
 
-// outboxPart is a batch of the outbox: how many were found in it, how many of these are allowed, and the place of the
-// last.
-type outboxPart struct {
-	found, allowed int
-	last           outboxPlace
-}
-
-// emptyPart puts one batch of the outbox into its backlogs: what stands behind a place, and was refused, or was not.
-func (r *Relay) emptyPart(ctx context.Context, away *partitionsAway, refused bool, behind outboxPlace,
-) (part outboxPart, err error) {
+// emptyPart tells Redis of one batch of the outbox, behind the cursor, and reports whether there may be more.
+func (r *Relay) emptyPart(ctx context.Context, away *partitionsAway) (more bool, err error) {
+	var last outboxPlace
 	err = r.store.db.InTx(ctx, r.outboxOptions(), func(tx *limited.Tx) error {
-		batch, err := r.take(ctx, tx, refused, behind)
+		batch, err := r.take(ctx, tx)
 		if err != nil || len(batch) == 0 {
 			return err
 		}
-		allowed, err := r.refuse(ctx, tx, batch)
+		var ids []string
+		for _, o := range batch {
+			ids = append(ids, o.ids...)
+		}
+		rows, err := tx.Query(ctx, namedSQL, ids)
 		if err != nil {
 			return err
 		}
-		ids := r.place(ctx, allowed, away)
-		if _, err := tx.Exec(ctx, leaveOutboxSQL, ids, endedOf(batch)); err != nil {
+		all, err := pgx.CollectRows(rows, scanNamed)
+		if err != nil {
 			return err
 		}
-		last := batch[len(batch)-1]
-		part = outboxPart{found: len(batch), allowed: len(allowed), last: outboxPlace{last.leftAt, last.ID}}
-		return noteAllowed(ctx, tx, allowed, ids)
+		placed, left := r.tell(ctx, all, away)
+		more, last = len(ids) >= outboxBatch, batch[len(batch)-1].outboxPlace
+		return finish(ctx, tx, batch, placed, left)
 	})
-	return part, err
+	if err == nil {
+		r.cursor = last
+	}
+	return more, err
 }
 
 // take reads a batch of the outbox.
-func (r *Relay) take(ctx context.Context, tx *limited.Tx, refused bool, behind outboxPlace) ([]outboxed, error) {
-	var rows pgx.Rows
-	var err error
-	if patience := r.store.cfg.RefusalPatience; refused {
-		rows, err = tx.Query(ctx, againSQL, outboxBatch, behind.leftAt, behind.id, patience)
-	} else {
-		rows, err = tx.Query(ctx, outboxSQL, outboxBatch, behind.leftAt, behind.id, patience)
-	}
+func (r *Relay) take(ctx context.Context, tx *limited.Tx) ([]outboxed, error) {
+	rows, err := tx.Query(ctx, outboxSQL, outboxBatch, r.cursor.at, r.cursor.key)
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, scanOutboxed)
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (o outboxed, err error) {
+		return o, row.Scan(&o.key, &o.at, &o.ids)
+	})
+}
+
+// finish removes rows from the outbox but for the ids that are left. What was placed may have ended since it was read,
+// and was cancelled in its agenda before it got there: it is noted anew.
+func finish(ctx context.Context, tx *limited.Tx, batch []outboxed, placed []string, left map[string]bool) error {
+	var done, shorter, stay []string
+	for _, o := range batch {
+		of := slices.DeleteFunc(slices.Clone(o.ids), func(id string) bool { return !left[id] })
+		switch len(of) {
+		case 0:
+			done = append(done, o.key)
+		case len(o.ids):
+		default:
+			shorter, stay = append(shorter, o.key), append(stay, of...)
+		}
+	}
+	if _, err := tx.Exec(ctx, finishSQL, done); err != nil {
+		return err
+	}
+	if len(shorter) > 0 {
+		if _, err := tx.Exec(ctx, shortenSQL, shorter, stay); err != nil {
+			return err
+		}
+	}
+	_, err := tx.Exec(ctx, noteEndedSQL, placed)
+	return err
 }
 
 // partitionsAway are the partitions that failed in a round. They are not tried again in the same round.
@@ -263,60 +222,48 @@ func (a *partitionsAway) err() error {
 	return nil
 }
 
-// place puts notifications into their backlogs, one partition at a time, and returns the ids that can leave the
-// outbox. It removes from their backlogs those that have ended.
-func (r *Relay) place(ctx context.Context, batch []*outboxed, away *partitionsAway) []string {
-	var done []string
+// tell puts notifications into their backlogs, one partition at a time, and takes those out that have ended. It returns
+// which it placed, and which are left for another time.
+func (r *Relay) tell(ctx context.Context, all []named, away *partitionsAway) (placed []string, left map[string]bool) {
+	left = map[string]bool{}
 	partitions := map[int][]agenda.Entry{}
-	for _, o := range batch {
-		if o.ended {
-			if r.removed(ctx, o, away) {
-				done = append(done, o.ID)
-			}
-			continue
+	for i := range all {
+		n := &all[i]
+		if partition := r.store.agendas.PartitionOf(n.UserID); !n.ended {
+			partitions[partition] = append(partitions[partition], n.entry())
+		} else if !r.removed(ctx, partition, n.ID, away) {
+			left[n.ID] = true
 		}
-		partition := r.store.agendas.PartitionOf(o.UserID)
-		partitions[partition] = append(partitions[partition], o.entry())
 	}
 	var mu sync.Mutex
 	var placing sync.WaitGroup
 	for partition, entries := range partitions {
-		if away.has(partition) {
-			continue
-		}
 		placing.Go(func() {
-			ids, err := r.placeIn(ctx, partition, entries)
-			if err != nil {
-				away.note(partition, err)
+			ids, err := []string(nil), error(nil)
+			if !away.has(partition) {
+				if ids, err = r.placeIn(ctx, partition, entries); err != nil {
+					away.note(partition, err)
+				}
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			done = append(done, ids...)
+			placed = append(placed, ids...)
+			for _, e := range entries[len(ids):] {
+				left[e.ID] = true
+			}
 		})
 	}
 	placing.Wait()
-	return done
-}
-
-// endedOf returns the ids of those that had ended when they were read.
-func endedOf(batch []outboxed) []string {
-	ids := []string{}
-	for i := range batch {
-		if batch[i].ended {
-			ids = append(ids, batch[i].ID)
-		}
-	}
-	return ids
+	return placed, left
 }
 
 // removed removes a notification that has ended from its agenda, and reports whether it is not there. A rebuild that
 // has read it before it ended may still put it there.
-func (r *Relay) removed(ctx context.Context, o *outboxed, away *partitionsAway) bool {
-	partition := r.store.agendas.PartitionOf(o.UserID)
+func (r *Relay) removed(ctx context.Context, partition int, id string, away *partitionsAway) bool {
 	if away.has(partition) {
 		return false
 	}
-	err := r.store.agendas.CancelIn(ctx, partition, o.ID, notification.ReasonCancelled)
+	err := r.store.agendas.CancelIn(ctx, partition, id, notification.ReasonCancelled)
 	if err == nil || errors.Is(err, notification.ErrNotFound) || errors.Is(err, notification.ErrNotWaiting) {
 		return true
 	}
@@ -326,10 +273,10 @@ func (r *Relay) removed(ctx context.Context, o *outboxed, away *partitionsAway) 
 
 // entry is the notification as its agenda takes it. Its acceptance decides its place in the backlog, however late it
 // gets there.
-func (o *outboxed) entry() agenda.Entry {
-	e := entryOf(&o.Notification)
-	e.Arrival = o.CreatedAt
-	return retriedAt(e, o.notBefore, o.retrying)
+func (n *named) entry() agenda.Entry {
+	e := entryOf(&n.Notification)
+	e.Arrival = n.CreatedAt
+	return retriedAt(e, n.notBefore, n.retrying)
 }
 
 // retriedAt is an entry whose retry is due at a moment, or was; zero for one that was never tried. That moment also
@@ -342,8 +289,8 @@ func retriedAt(e agenda.Entry, at time.Time, retrying bool) agenda.Entry {
 	return e
 }
 
-// placeIn puts notifications of one partition into their backlogs. It returns the ids of those that it placed, even
-// when it fails.
+// placeIn puts notifications of one partition into their backlogs. It returns the ids of those that it placed, the
+// first of them, even when it fails.
 func (r *Relay) placeIn(ctx context.Context, partition int, entries []agenda.Entry) ([]string, error) {
 	var done []string
 	for part := range slices.Chunk(entries, putBatch) {

@@ -107,7 +107,7 @@ func TestOnePartitionAwayKeepsNoOtherWaiting(t *testing.T) {
 			w.wantDelivered(t, here, here+"-0")
 
 			w.flush(t)
-			w.exec(t, "DELETE FROM pacer.outbox WHERE id LIKE $1", here+"-%")
+			w.exec(t, "DELETE FROM pacer.outbox WHERE key LIKE $1", here+"-%")
 			w.accept(t, here, "free", 1) // left in the outbox: its partition has lost its state
 			w.roundDespite(t, errShard)
 			w.wantDelivered(t, here, here+"-free-0")

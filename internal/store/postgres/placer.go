@@ -23,12 +23,10 @@ const (
 	placeRoom = 20_000
 	// placeLeast is how many notifications a single one counts as, because it has a goroutine of its own.
 	placeLeast = 16
-	// unplacedRow is how many ids a row of pacer.unplaced holds at most, see the migration.
-	unplacedRow = 1000
 )
 
 // placer puts notifications that Postgres has accepted into their backlogs on Redis. The accepting transaction has
-// noted them as unplaced, so a placer may die, fail or hang at any step: the relay places what is left.
+// noted them in the outbox, so a placer may die, fail or hang at any step: the relay places what is left.
 type placer struct {
 	store   *Store
 	room    *semaphore.Weighted
@@ -51,14 +49,14 @@ type placing struct {
 	partition int
 	entries   []agenda.Entry
 	optedOut  []string
-	done      chan struct{} // closed when all are placed, or left to the relay
+	done      chan struct{} // closed when they are placed, or left to the relay
 }
 
-// statement is what one statement accepted. The last of its placings to end deletes its rows from pacer.unplaced.
+// statement is what one statement accepted. The last of its placings to end removes its rows from the outbox.
 type statement struct {
 	ids      []string
 	underWay atomic.Int32
-	// left is true when one of its notifications could neither be placed nor left in the outbox.
+	// left is true when one of its notifications could not be placed.
 	left atomic.Bool
 	free func() // gives its part of placeRoom back
 }
@@ -115,7 +113,7 @@ func newPlacing(partition int, indexes []int, accepted []*notification.Notificat
 	return w
 }
 
-// run does one placing. The last placing of its statement deletes the statement's rows from pacer.unplaced.
+// run does one placing. The last placing of its statement finishes the statement.
 func (p *placer) run(ctx context.Context, s *statement, w *placing) {
 	if !p.putIntoBacklogs(ctx, w) {
 		s.left.Store(true)
@@ -126,22 +124,33 @@ func (p *placer) run(ctx context.Context, s *statement, w *placing) {
 		return
 	}
 	s.free()
-	if s.left.Load() {
-		return
-	}
-	deleted, err := p.acks.Do(ctx, s.rows())
-	if err == nil && deleted*unplacedRow < len(s.ids) {
-		err = p.store.leaveEnded(ctx, s.ids)
-	}
-	if err != nil {
+	if err := p.finish(ctx, s); err != nil {
 		p.store.cfg.Log.WarnContext(ctx,
 			"could not note that accepted notifications are in their backlogs; the relay will check them",
 			"count", len(s.ids), "error", err)
 	}
 }
 
-// putIntoBacklogs puts accepted notifications into their backlogs, with their wake-ups. It leaves those that it can't
-// put there in the outbox. It returns false when that fails too.
+// hurryOutboxSQL has the relay take up rows of the outbox at once.
+const hurryOutboxSQL = "UPDATE pacer.outbox SET due_at = clock_timestamp() WHERE key = ANY ($1)"
+
+// finish removes the rows of a statement from the outbox, or leaves them to the relay. When the relay has removed them
+// already, it looked before the notifications were placed here: one that was cancelled in between was in no backlog
+// then, and is noted anew.
+func (p *placer) finish(ctx context.Context, s *statement) error {
+	if s.left.Load() {
+		_, err := p.store.db.Exec(ctx, hurryOutboxSQL, s.rows())
+		return err
+	}
+	removed, err := p.acks.Do(ctx, s.rows())
+	if err == nil && removed*outboxRow < len(s.ids) {
+		_, err = p.store.db.Exec(ctx, noteEndedSQL, s.ids)
+	}
+	return err
+}
+
+// putIntoBacklogs puts accepted notifications into their backlogs, with their wake-ups, and reports whether it could
+// put all of them there.
 func (p *placer) putIntoBacklogs(ctx context.Context, w *placing) bool {
 	all := true
 	for part := range slices.Chunk(w.entries, putBatch) {
@@ -152,7 +161,7 @@ func (p *placer) putIntoBacklogs(ctx context.Context, w *placing) bool {
 			p.store.cfg.Log.WarnContext(ctx, "could not put accepted notifications into their backlogs; the relay will put them there",
 				"count",
 				len(part), "partition", w.partition, "error", err)
-			all = p.leave(ctx, part) && all
+			all = false
 		}
 	}
 	for _, id := range w.optedOut {
@@ -165,21 +174,6 @@ func (p *placer) putIntoBacklogs(ctx context.Context, w *placing) bool {
 	return all
 }
 
-// leave leaves notifications in the outbox, and reports whether it could.
-func (p *placer) leave(ctx context.Context, entries []agenda.Entry) bool {
-	ids := make([]string, len(entries))
-	for i, e := range entries {
-		ids[i] = e.ID
-	}
-	if err := p.store.leaveInOutbox(ctx, ids); err != nil {
-		p.store.cfg.Log.WarnContext(ctx,
-			"could not add accepted notifications to the outbox; the relay will find them anyway",
-			"count", len(ids), "error", err)
-		return false
-	}
-	return true
-}
-
 // entryOf is a new notification as its agenda takes it.
 func entryOf(n *notification.Notification) agenda.Entry {
 	return agenda.Entry{
@@ -189,29 +183,29 @@ func entryOf(n *notification.Notification) agenda.Entry {
 	}
 }
 
-// rows returns the keys of the statement's rows in pacer.unplaced: the smallest id. A statement of more ids than a row
+// rows returns the keys of the statement's rows in the outbox: the smallest id. A statement of more ids than a row
 // holds wrote several rows, each named by one of the ids; then rows gives all of them.
 func (s *statement) rows() []string {
-	if len(s.ids) > unplacedRow {
+	if len(s.ids) > outboxRow {
 		return s.ids
 	}
 	return []string{slices.Min(s.ids)}
 }
 
-// acknowledgeSQL deletes the rows of placed notifications from pacer.unplaced, and returns their keys.
-const acknowledgeSQL = "DELETE FROM pacer.unplaced WHERE first = ANY ($1) RETURNING first"
+// acknowledgeSQL removes the rows of placed notifications from the outbox, and returns their keys.
+const acknowledgeSQL = finishSQL + " RETURNING key"
 
-// acknowledge deletes the rows of many statements, and returns how many each had. The database may forget that in a
-// crash; then the relay checks the notifications again.
+// acknowledge removes the rows of many statements, and returns how many each had. The database may forget that in a
+// crash; then the relay places the notifications again.
 func (p *placer) acknowledge(ctx context.Context, statements [][]string) ([]int, error) {
 	ctx, cancel := bounded(ctx, p.store.cfg.StatementTimeout)
 	defer cancel()
-	deleted := map[string]bool{}
+	removed := map[string]bool{}
 	b := &pgx.Batch{} // one round trip, one transaction
 	b.Queue("SELECT set_config('synchronous_commit', 'off', true), " + setLockWait)
 	b.Queue(acknowledgeSQL, slices.Concat(statements...)).Query(func(rows pgx.Rows) error {
-		var first string
-		_, err := pgx.ForEachRow(rows, []any{&first}, func() error { deleted[first] = true; return nil })
+		var key string
+		_, err := pgx.ForEachRow(rows, []any{&key}, func() error { removed[key] = true; return nil })
 		return err
 	})
 	if err := p.store.pool.SendBatch(ctx, b).Close(); err != nil {
@@ -219,29 +213,13 @@ func (p *placer) acknowledge(ctx context.Context, statements [][]string) ([]int,
 	}
 	counts := make([]int, len(statements))
 	for i, rows := range statements {
-		for _, first := range rows {
-			if deleted[first] {
+		for _, key := range rows {
+			if removed[key] {
 				counts[i]++
 			}
 		}
 	}
 	return counts, nil
-}
-
-// leaveEndedSQL leaves those of some notifications in the outbox that have ended.
-const leaveEndedSQL = `
-INSERT INTO pacer.outbox (id) SELECT id FROM pacer.notifications WHERE id = ANY ($1) AND ended_at IS NOT NULL ORDER BY id
-ON CONFLICT DO NOTHING`
-
-// leaveEnded has the relay take notifications out of their backlogs again that have ended. They were put there so late
-// that the relay had taken their rows from pacer.unplaced: one that was cancelled meanwhile was in no backlog, and
-// nobody looked again.
-func (s *Store) leaveEnded(ctx context.Context, ids []string) error {
-	ctx = context.WithoutCancel(ctx)
-	if _, err := s.db.Exec(ctx, leaveEndedSQL, ids); err != nil {
-		return describe("look whether late notifications have ended", err)
-	}
-	return nil
 }
 
 // wait waits for placings, for Config.PlacePatience at most. It does not wait for a partition whose Redis is stalled.
@@ -297,11 +275,4 @@ func (p *placer) close() {
 	p.closing.Store(true)
 	p.running.Wait()
 	p.acks.Close()
-}
-
-// leaveInOutbox leaves notifications in the outbox, for the relay to put into their backlogs.
-func (s *Store) leaveInOutbox(ctx context.Context, ids []string) error {
-	_, err := s.db.Exec(context.WithoutCancel(ctx),
-		"INSERT INTO pacer.outbox (id) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING", ids)
-	return err
 }

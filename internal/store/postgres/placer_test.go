@@ -109,7 +109,7 @@ func TestWhatExceedsTheRoomIsCarriedOver(t *testing.T) {
 		n.ID = fmt.Sprintf("single-%02d", i)
 		s.accept(t, []*notification.Notification{n})
 	}
-	w.exec(t, "UPDATE pacer.unplaced SET left_at = left_at - interval '5 s'")
+	w.overdue(t)
 	w.round(t)
 	w.wantAwake(t, "ada")
 	if placed := w.inBacklogs(t); placed != 40 {

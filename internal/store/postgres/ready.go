@@ -43,7 +43,6 @@ func (r *readier) begin(ctx context.Context) {
 		// connection that was used last to whoever comes next. When this fails, the next late accept begins it again.
 		var accepts pgx.Batch
 		accepts.Queue(insertSQL, append(givenArgs(nil), "no")...)
-		accepts.Queue(knownSQL, []string{})
 		accepts.Queue(viewsSQL, []string{})
 		accepts.Queue(holdersSQL, []string{})
 		_ = r.pool.SendBatch(ctx, &accepts).Close()

@@ -287,16 +287,12 @@ const idleSQL = "SELECT set_config('idle_in_transaction_session_timeout', '0', t
 // only if the delivery has been made or is restored as in flight. Whoever settles such a delivery after that moment
 // waits until the rebuild has ended, and then finds it in Redis.
 func (r *rebuild) restore(ctx context.Context) error {
-	placing, err := r.placing(ctx)
-	if err != nil {
-		return err
-	}
 	moment := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	return r.store.db.InTx(ctx, moment, func(tx *limited.Tx) error {
 		if _, err := tx.Exec(ctx, idleSQL); err != nil {
 			return describe("begin to read what Redis has lost", err)
 		}
-		if err := r.restoreEntries(ctx, tx, placing); err != nil {
+		if err := r.restoreEntries(ctx, tx); err != nil {
 			return err
 		}
 		return r.restoreWindows(ctx, tx.With(windowsTimeout))

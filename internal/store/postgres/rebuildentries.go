@@ -14,14 +14,11 @@ import (
 
 // openSQL returns notifications that have not ended, in the order of arrival, behind a place in that order. It leaves
 // out what a producer wrote into the database and no process has allowed: it is in no backlog, and the relay checks it.
-// $4 is what a relay may have placed before the partitions were stopped.
 const openSQL = `
 SELECT id, user_id, category, priority, send_at, expires_at, collapse_key, status, not_before, claimed_until,
-	accepted_at, channel, token, attempts, policy_version, zone, deferrals > 0,
-	EXISTS (SELECT FROM pacer.outbox o WHERE o.id = ANY (ARRAY[n.id]))
+	accepted_at, channel, token, attempts, policy_version, zone, deferrals > 0
 FROM pacer.notifications n
-WHERE ended_at IS NULL AND (accepted_at, id) > ($1, $2) AND NOT (status = 'waiting' AND id <> ALL ($4)
-	AND EXISTS (SELECT FROM pacer.outbox o WHERE o.id = ANY (ARRAY[n.id]) AND o.unchecked))
+WHERE ended_at IS NULL AND (accepted_at, id) > ($1, $2) AND NOT (status = 'waiting' AND ` + uncheckedSQL + `)
 ORDER BY accepted_at, id LIMIT $3`
 
 // open is a notification that has not ended.
@@ -36,8 +33,6 @@ type open struct {
 	basis    notification.Basis
 	// deferred is true when the latest claim knew of a deferral.
 	deferred bool
-	// coming is true for a notification in the outbox: the relay will put it into its backlog.
-	coming bool
 }
 
 // scanOpen reads a row of openSQL.
@@ -48,7 +43,7 @@ func scanOpen(row pgx.CollectableRow) (open, error) {
 	err := row.Scan(&o.ID, &o.UserID, &o.Category, &o.Priority, &sendAt, &expiresAt, &o.CollapseKey, &o.status,
 		&notBefore, &leased,
 		&o.acceptedAt, &channel, &o.claim, &o.attempts, &o.basis.PolicyVersion, &o.basis.Zone,
-		&o.deferred, &o.coming)
+		&o.deferred)
 	o.Payload = agenda.OnChannel(channel)
 	o.SendAt, o.ExpiresAt, o.notBefore, o.leasedUntil = moment(sendAt), moment(expiresAt), moment(notBefore),
 		moment(leased)
@@ -80,12 +75,12 @@ func (o open) entry() agenda.Entry {
 }
 
 // deferredBefore is what is known of its deferral. Only Redis knew of one since the latest claim. Nobody has deferred
-// one that has yet to reach its backlog.
-func (o open) deferredBefore() agenda.Deferred {
+// one that is coming: it stands in the outbox.
+func (o open) deferredBefore(coming map[string]bool) agenda.Deferred {
 	switch {
 	case o.deferred:
 		return agenda.WasDeferred
-	case o.coming:
+	case coming[o.ID]:
 		return agenda.NotDeferred
 	}
 	return agenda.IfBlocked
@@ -93,10 +88,14 @@ func (o open) deferredBefore() agenda.Deferred {
 
 // restoreEntries puts notifications that have not ended back into their backlogs, and sets their wake-ups. Those that
 // are being sent stay with their workers.
-func (r *rebuild) restoreEntries(ctx context.Context, tx querier, placing []string) error {
+func (r *rebuild) restoreEntries(ctx context.Context, tx querier) error {
+	coming, err := readComing(ctx, tx)
+	if err != nil {
+		return err
+	}
 	at, id := time.Time{}, ""
 	for {
-		rows, err := tx.Query(ctx, openSQL, at, id, restoreBatch, placing)
+		rows, err := tx.Query(ctx, openSQL, at, id, restoreBatch)
 		if err != nil {
 			return describe("read the notifications that have not ended", err)
 		}
@@ -104,7 +103,7 @@ func (r *rebuild) restoreEntries(ctx context.Context, tx querier, placing []stri
 		if err != nil {
 			return describe("read the notifications that have not ended", err)
 		}
-		if err := r.restoreBatch(ctx, batch); err != nil {
+		if err := r.restoreBatch(ctx, batch, coming); err != nil {
 			return err
 		}
 		if len(batch) < restoreBatch {
@@ -114,7 +113,28 @@ func (r *rebuild) restoreEntries(ctx context.Context, tx querier, placing []stri
 	}
 }
 
-func (r *rebuild) restoreBatch(ctx context.Context, batch []open) error {
+// comingMost is how many ids of the outbox a rebuild keeps in mind, those that are due first.
+const comingMost = 50_000
+
+// comingSQL returns the ids in the outbox.
+const comingSQL = `
+SELECT unnest(ids) FROM (SELECT ids FROM pacer.outbox WHERE NOT unchecked ORDER BY due_at LIMIT $1) rows LIMIT $1`
+
+// readComing returns the notifications in the outbox.
+func readComing(ctx context.Context, tx querier) (map[string]bool, error) {
+	rows, err := tx.Query(ctx, comingSQL, comingMost)
+	if err != nil {
+		return nil, describe("read the outbox", err)
+	}
+	coming := map[string]bool{}
+	var id string
+	if _, err := pgx.ForEachRow(rows, []any{&id}, func() error { coming[id] = true; return nil }); err != nil {
+		return nil, describe("read the outbox", err)
+	}
+	return coming, nil
+}
+
+func (r *rebuild) restoreBatch(ctx context.Context, batch []open, coming map[string]bool) error {
 	partitions := map[int][]agenda.Entry{}
 	for _, o := range batch {
 		partition := r.store.agendas.PartitionOf(o.UserID)
@@ -122,7 +142,7 @@ func (r *rebuild) restoreBatch(ctx context.Context, batch []open) error {
 			continue
 		}
 		e := o.entry()
-		e.Arrival, e.Deferred = o.acceptedAt, o.deferredBefore()
+		e.Arrival, e.Deferred = o.acceptedAt, o.deferredBefore(coming)
 		partitions[partition] = append(partitions[partition], e)
 	}
 	for partition, entries := range partitions {

@@ -111,7 +111,7 @@ func TestWhatWasAcceptedIsNotRefused(t *testing.T) {
 			t.Helper()
 			w.exec(t, `INSERT INTO pacer.notifications (id, user_id, category, channel, priority)
 				VALUES ('ada-slow-0', 'ada', 'slow', 'log', 3)`)
-			w.exec(t, "UPDATE pacer.unplaced SET left_at = now() - interval '1 min'")
+			w.exec(t, "UPDATE pacer.outbox SET due_at = now() - interval '1 min'")
 		},
 		"Repeated": func(t *testing.T, w *world) {
 			t.Helper()
@@ -199,34 +199,6 @@ func TestARebuildRestoresWhatIsBeingPlaced(t *testing.T) {
 	w.round(t)
 	w.wantNothingLeft(t)
 	w.wantInLine(t, many)
-}
-
-// A relay has rows locked to refuse them while Redis is rebuilt. The rebuild waits for that, and restores nothing of
-// them.
-func TestARebuildRestoresNothingThatIsBeingRefused(t *testing.T) {
-	t.Parallel()
-	w := refusing(t, func(cfg *postgres.Config) { cfg.RefusalPatience = time.Hour })
-	w.enqueueMany(t, "ada", 3000)
-	release := w.keepLocked(t, "SELECT FROM pacer.outbox WHERE id IN ('ada-1', 'ada-2999') FOR UPDATE")
-	rebuilt := make(chan error, 1)
-	go func() {
-		_, err := w.relay.Rebuild(t.Context())
-		rebuilt <- err
-	}()
-	w.await(t, "the rebuild waits", func() bool {
-		var waits bool
-		if err := w.pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity
-			WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%FOR KEY SHARE%')`,
-		).Scan(&waits); err != nil {
-			t.Fatal(err)
-		}
-		return waits
-	})
-	release()
-	if err := <-rebuilt; err != nil {
-		t.Fatal(err)
-	}
-	w.wantInLine(t, 0)
 }
 
 // What one process allows is accepted, though it can't be placed at this moment. A process with an older policy refuses

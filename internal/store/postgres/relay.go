@@ -101,7 +101,7 @@ func (r *Relay) Round(ctx context.Context) error {
 		return r.purge(ctx)
 	}
 	_, well, err := r.rebuildLost(ctx)
-	return errors.Join(err, r.takeUnplaced(ctx), r.emptyOutbox(ctx), r.writeEnds(ctx, well), r.keepTotals(ctx),
+	return errors.Join(err, r.checkOutbox(ctx), r.emptyOutbox(ctx), r.writeEnds(ctx, well), r.keepTotals(ctx),
 		r.purge(ctx))
 }
 

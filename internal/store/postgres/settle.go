@@ -109,11 +109,16 @@ func (s *Store) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outcom
 			"notification_id", id, "error", err)
 		return dispatch.Settlement{}, nil
 	case settlement.Stale && open:
-		return dispatch.Settlement{}, s.leaveInOutbox(ctx, []string{id})
+		_, err = s.db.Exec(ctx, noteReturnedSQL, id)
+		return dispatch.Settlement{}, err
 	}
 	settlement.Stale = false
 	return settlement, nil
 }
+
+// noteReturnedSQL has the relay put a notification into its backlog.
+const noteReturnedSQL = `
+INSERT INTO pacer.outbox (key, ids, due_at) VALUES ('~' || $1, ARRAY[$1], clock_timestamp()) ON CONFLICT DO NOTHING`
 
 // extendSQL extends a claim, unless another one has followed it.
 const extendSQL = `UPDATE pacer.notifications SET claimed_until = clock_timestamp() + $3::interval

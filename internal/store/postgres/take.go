@@ -78,11 +78,12 @@ JOIN pacer.notifications n ON n.id = ANY (ARRAY[a.id]) LEFT JOIN pacer.partition
 // supersededSQL is true for a notification n when a newer one with its collapse key was accepted, whatever became of
 // the newer one. Redis usually ends the older one sooner, but it forgets collapse keys: after an hour on purpose, and
 // at once when it loses its data. Of two that were accepted at the same moment neither is newer, or each would end the
-// other.
+// other. One that nobody has checked replaces nothing.
 const supersededSQL = `(n.collapse_key <> '' AND EXISTS (SELECT FROM pacer.notifications newer
 	WHERE newer.user_id = ANY (ARRAY[n.user_id]) AND newer.category = ANY (ARRAY[n.category])
 		AND newer.collapse_key = ANY (ARRAY[n.collapse_key]) AND newer.collapse_key <> ''
-		AND newer.accepted_at > n.accepted_at))`
+		AND newer.accepted_at > n.accepted_at
+		AND NOT EXISTS (SELECT FROM pacer.outbox o WHERE o.key = ANY (ARRAY[newer.id]) AND o.unchecked)))`
 
 // claimResult is a claim that was made, or the state of the notification that forbids it.
 type claimResult struct {

@@ -73,8 +73,7 @@ func TestNoStepOfARoundWaitsForEver(t *testing.T) {
 	for table, want := range map[string]string{
 		"partitions":         "read the epochs and marks",
 		"marks":              "read the epochs and marks",
-		"unplaced":           "look for notifications that did not reach Redis",
-		"outbox":             "empty the outbox",
+		"outbox":             "check again what was refused",
 		"accepted_elsewhere": "count what producers accepted",
 		"partition_counts":   "note what Redis counts",
 		"tallies":            "fold the totals",
@@ -230,7 +229,7 @@ func TestARelayThatStandsStillGivesTheOutboxBack(t *testing.T) {
 	<-entered
 	waiting, done := context.WithTimeout(t.Context(), forever)
 	defer done()
-	_, err := w.pool.Exec(waiting, "SELECT id FROM pacer.outbox FOR UPDATE")
+	_, err := w.pool.Exec(waiting, "SELECT key FROM pacer.outbox FOR UPDATE")
 	close(goOn)
 	if err != nil {
 		t.Fatalf("the outbox is locked: %v", err)

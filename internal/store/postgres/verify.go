@@ -76,22 +76,18 @@ func (r *Relay) verifyEpochs(ctx context.Context, found func(Difference) error) 
 }
 
 // verifyOpenSQL returns a page of the notifications that have not ended, verifyOpenAgainSQL those of some ids; whether
-// the relay will place each, and the version of its row, which every change raises. What is on its way from the process
-// that accepted it is only known to the second look. The database may have set its clock back before it noted that.
+// the relay will place each, and the version of its row, which every change raises. Only the second look reads the whole
+// outbox.
 const (
 	verifyOpenSQL = `
 SELECT n.id, n.user_id, n.category, n.status, n.accepted_at,
-	EXISTS (SELECT FROM pacer.outbox o WHERE o.id = ANY (ARRAY[n.id])), n.xmin::text
+	` + uncheckedSQL + `, n.xmin::text
 FROM pacer.notifications n
 WHERE n.ended_at IS NULL AND (n.accepted_at, n.id) > ($1, $2)
 ORDER BY n.accepted_at, n.id LIMIT $3`
 	verifyOpenAgainSQL = `
 SELECT n.id, n.user_id, n.category, n.status, n.accepted_at,
-	EXISTS (SELECT FROM pacer.outbox o WHERE o.id = ANY (ARRAY[n.id]))
-		OR EXISTS (SELECT FROM pacer.unplaced u
-			WHERE u.left_at BETWEEN n.accepted_at - interval '1 min' AND n.accepted_at + interval '1 min'
-			AND n.id = ANY (u.ids)),
-	n.xmin::text
+	n.id IN (SELECT unnest(ids) FROM pacer.outbox), n.xmin::text
 FROM pacer.notifications n
 WHERE n.id = ANY ($1) AND n.status IN ('waiting', 'retrying', 'sending')`
 )
@@ -100,6 +96,7 @@ WHERE n.id = ANY ($1) AND n.status IN ('waiting', 'retrying', 'sending')`
 // that leads to its end.
 type displacement struct {
 	open
+	coming   bool // a relay will place it
 	version  string
 	standing agenda.Standing
 }
@@ -269,7 +266,8 @@ func (r *Relay) verifyWaiting(ctx context.Context, found func(Difference) error)
 const endedSQL = `
 SELECT w.id, coalesce(n.status, 'unknown') FROM unnest($1::text[]) AS w(id)
 LEFT JOIN pacer.notifications n ON n.id = ANY (ARRAY[w.id])
-WHERE n.id IS NULL OR n.ended_at IS NOT NULL AND NOT EXISTS (SELECT FROM pacer.outbox o WHERE o.id = ANY (ARRAY[w.id]))`
+WHERE n.id IS NULL OR n.ended_at IS NOT NULL AND NOT EXISTS (
+	SELECT FROM pacer.outbox o WHERE o.key = ANY (ARRAY['~' || w.id]))`
 
 // ended returns those that have ended, with their statuses.
 func (r *Relay) ended(ctx context.Context, of []surplus) ([]surplus, error) {
