@@ -100,6 +100,28 @@ END
 $$;
 -- +goose StatementEnd
 
+-- SQL checks JSON, fields, sizes and times. What a channel takes, a worker checks.
+-- +goose StatementBegin
+DO $do$
+DECLARE
+    body text := pg_get_functiondef('pacer.field_faults(jsonb)'::regprocedure);
+BEGIN
+    body := replace(body, $$split_part(own, ':', 1) <> ALL (texts || ARRAY['data', 'webhook', 'log', 'template',$$,
+        $$own <> ALL (texts || ARRAY['data', 'template',$$);
+    body := replace(body, $$    -- A channel is no field's name, and these two have no format of their own.
+$$, $$    -- Content in the channel's own format stands under the channel's name. A channel is no field's name.
+$$);
+    body := replace(body, $$    most int := CASE WHEN split_part(own, ':', 1) IN ('webhook', 'email', 'log') THEN 262144 ELSE 4096 END;
+$$, $$    most CONSTANT int := 262144;
+$$);
+    body := replace(body, $$            WHEN field IN ('fcm', 'apns', 'webpush', 'email', 'ntfy') THEN
+                format('is for notifications of the channel %s, this one''s is %s', field, own)
+$$, '');
+    EXECUTE body;
+END
+$do$;
+-- +goose StatementEnd
+
 -- +goose Down
 DROP TRIGGER note_accepted ON pacer.notifications;
 DROP FUNCTION pacer.note_accepted();
@@ -188,4 +210,19 @@ BEGIN
         WHERE NOT same ORDER BY place);
 END
 $$;
+-- +goose StatementEnd
+
+-- +goose StatementBegin
+DO $do$
+DECLARE
+    body text := pg_get_functiondef('pacer.field_faults(jsonb)'::regprocedure);
+BEGIN
+    body := replace(body, $$own <> ALL (texts || ARRAY['data', 'template',$$,
+        $$split_part(own, ':', 1) <> ALL (texts || ARRAY['data', 'webhook', 'log', 'template',$$);
+    body := replace(body, $$    most CONSTANT int := 262144;
+$$, $$    most int := CASE WHEN split_part(own, ':', 1) IN ('webhook', 'email', 'log') THEN 262144 ELSE 4096 END;
+$$);
+    EXECUTE body;
+END
+$do$;
 -- +goose StatementEnd

@@ -14,6 +14,8 @@ type contractCase struct {
 	field string
 	// later is true when only the deployment can tell: what comes through Postgres ends as failed for that field.
 	later bool
+	// sized is true when the client can tell that the channel does not take so much, and SQL can't.
+	sized bool
 	// unseen is true when Postgres reads the JSON in a way that hides the fault, before pacer sees it.
 	unseen bool
 	// notInGo is true when a Go value made of the JSON has lost the fault.
@@ -120,7 +122,6 @@ func contractCases() []contractCase {
 		{name: "an unknown field", body: with(`"colour":"red"`), field: "colour"},
 		{name: "a field in capitals", body: with(`"Title":"red"`), field: "Title", notInGo: true},
 		{name: "another channel's format", body: with(`"fcm":{"android":{}}`), field: "fcm"},
-		{name: "a format that its channel has not", body: with(`"log":{"level":"warn"}`), field: "log"},
 
 		{name: "an unknown category", body: with(`"category":"chatt"`), field: "category", later: true},
 		{
@@ -132,6 +133,11 @@ func contractCases() []contractCase {
 			body: `{"user_id":"ada","channel":"fcm","to":"t"}`,
 		},
 		{name: "no URL", body: `{"user_id":"ada","to":"gopher://x"}`, field: "to", later: true},
+		{name: "a format that its channel has not", body: with(`"log":{"level":"warn"}`), field: "log", later: true},
+		{
+			name: "content that is too long for its channel", field: "body", sized: true,
+			body: `{"user_id":"ada","channel":"fcm","to":"t","body":"` + x(5000) + `"}`,
+		},
 		{
 			name: "a target that is not public", field: "to", later: true,
 			body: `{"user_id":"ada","to":"http://10.1.2.3/"}`,

@@ -40,9 +40,9 @@ func (r *Rules) MaxLife(category string, channel notification.Channel) time.Dura
 }
 
 // check refuses a notification that a producer wrote into the database when its category is unknown or its channel
-// does not take it.
+// does not take it. The database has checked the rest.
 func (r *Rules) check(n *notification.Notification) error {
-	return errors.Join(r.CheckCategory(n.Category), r.CheckDelivery(n))
+	return errors.Join(n.CheckContent(r.MaxContent(n.Channel)), r.CheckCategory(n.Category), r.CheckDelivery(n))
 }
 
 // Formats are the formats of their own that channels have: those of all kinds, and of the deployment's senders with

@@ -67,7 +67,7 @@ func (n *Notification) Validate(now time.Time, maxContent int) error {
 		required("channel", string(n.Channel)),
 		checkText("to", n.To, MaxTargetBytes),
 		checkPriority(n.Priority),
-		n.checkContent(maxContent),
+		n.CheckContent(maxContent),
 		n.checkTimes(now),
 		checkText("collapse_key", n.CollapseKey, MaxCollapseKeyBytes),
 	)
@@ -139,7 +139,9 @@ func checkPriority(p Priority) error {
 	return nil
 }
 
-func (n *Notification) checkContent(most int) error {
+// CheckContent returns an error that names each part of the content that is not valid. most is how long title, body and
+// data together may be, in bytes.
+func (n *Notification) CheckContent(most int) error {
 	var faults []error
 	for _, text := range []struct{ field, value string }{{"title", n.Title}, {"body", n.Body}} {
 		if !utf8.ValidString(text.value) {

@@ -131,6 +131,21 @@ func TestWhatNothingSupersedesIsClaimed(t *testing.T) {
 	}
 }
 
+// What a producer wrote into the database replaces nothing until a process has allowed it.
+func TestNothingUncheckedSupersedes(t *testing.T) {
+	t.Parallel()
+	w := refusing(t, hasty)
+	w.acceptOne(t, notification.Notification{ID: "old", CollapseKey: "score"})
+	w.exec(t, `SELECT pacer.enqueue('{"id":"bad","user_id":"ada","category":"free","channel":"log","collapse_key":"score"}')`)
+	w.relay = w.lagging("free")
+	w.round(t)
+	if got := w.deliverAll(t); !slices.Equal(got, []string{"old"}) {
+		t.Errorf("delivered %q, want the old one", got)
+	}
+	w.round(t)
+	w.wantStatus(t, "bad", "failed")
+}
+
 // An entry that comes late out of the outbox never replaces the newer one in its backlog and is never sent after it,
 // even when Redis has forgotten which was the newest.
 func TestALateEntryOfTheOutboxReplacesNothing(t *testing.T) {
