@@ -26,7 +26,7 @@ func durable(_ *random, set *setting) { set.Durable = true }
 // mutations are the protections without which the world must find something.
 var mutations = map[string]mutation{
 	"accepted and not placed is forgotten": {defect: "1: accepted and never delivered", statements: map[string]string{
-		"WHERE left_at < now() - $1::interval": "WHERE left_at < now() - $1::interval AND false",
+		"WHERE NOT unchecked AND due_at <= now()": "WHERE NOT unchecked AND due_at <= now() AND false",
 	}, tilt: durable},
 	"ends of Redis are forgotten": {defect: "2: ends decided in Redis are dropped", statements: map[string]string{
 		"n.status = 'sending' AND n.claimed_until < clock_timestamp()":     "false",

@@ -22,7 +22,8 @@ import (
 // forgetsAhead is a limiter that does not count what was admitted after what the clock says now.
 var forgetsAhead = []rewrite{{
 	file: "internal/throttle/lua/decide.lua",
-	says: "if free and free > at then", instead: "if free and free > at and free <= now + rule.per then",
+	says: "if from > at then at, why = from, r end",
+	instead: "if from > at and from <= now + rule.per then at, why = from, r end",
 }}
 
 // deafToTheClock is a sweeper that does not notice that the clock was set back.

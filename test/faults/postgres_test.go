@@ -40,7 +40,7 @@ var losesEnqueued = []rewrite{{
 // believesRedis is a relay that does not ask whether Postgres has the mark that Redis remembers.
 var believesRedis = []rewrite{{
 	file: "internal/store/postgres/mark.go",
-	says: " || !s.ours[built.Mark]", instead: "",
+	says: " || !l.ours[built.Mark]", instead: "",
 }}
 
 // postgresScenarios are what happens to Postgres.
