@@ -31,6 +31,8 @@ type Store interface {
 type Accepted struct {
 	// At is when it was accepted; zero when another user has a notification with this id.
 	At time.Time
+	// Arrival is that of the notification, where a store beside the agendas gives it.
+	Arrival int64
 	// Known is true when its idempotency key or its id had been accepted before.
 	Known bool
 	// First is then the notification that was accepted. It is nil when the store knows no more than that it is another

@@ -24,21 +24,31 @@ const (
 	inserters = 2
 )
 
+// arrivalBlock is how many arrivals one value of pacer.arrivals stands for, see the migration.
+const arrivalBlock = 100
+
+// arrivalBlocks is how many values of pacer.arrivals a batch needs. Its n-th notification has the arrival
+// blocks[n / arrivalBlock] + n % arrivalBlock.
+func arrivalBlocks(batch []*notification.Notification) int {
+	return (len(batch) + arrivalBlock - 1) / arrivalBlock
+}
+
 // insertSQL accepts the notifications whose ids and idempotency keys are new. It returns when each of those was
-// accepted, and whether its user has opted out of it. Of two notifications in one statement the first has the earlier
-// moment: the moment decides the order, and which of two with the same collapse key is newer. $17 is 'yes' when the
-// process counts in its own metrics what it accepts. All processes insert in the order of the keys and ids: one that is
+// accepted, its arrival, and whether its user has opted out of it. Of two notifications in one statement the first has
+// the lower arrival: that decides the order, and which of two with the same collapse key is newer. $17 is 'yes' when the
+// process counts in its own metrics what it accepts, $18 how many blocks of arrivals it takes. All processes insert in the order of the keys and ids: one that is
 // being accepted elsewhere is waited for, and two statements with the same ids in different order would wait for each
 // other.
 const insertSQL = `
 WITH begun AS MATERIALIZED (SELECT clock_timestamp() AS at, set_config('pacer.counted', $17, true),
-	` + setLockWait + `)
-INSERT INTO pacer.notifications AS n (` + givenColumns + `, accepted_at)
-SELECT ` + givenColumns + `, begun.at + place * interval '1 microsecond'
+	` + setLockWait + `,
+	ARRAY (SELECT nextval('pacer.arrivals') FROM generate_series(1, $18)) AS blocks)
+INSERT INTO pacer.notifications AS n (` + givenColumns + `, accepted_at, arrival)
+SELECT ` + givenColumns + `, begun.at, begun.blocks[1 + (place - 1) / 100] + (place - 1) % 100
 FROM begun, unnest(` + givenArrays + `) WITH ORDINALITY AS a(` + givenColumns + `, place)
 ORDER BY idempotency_key, id, place
 ON CONFLICT DO NOTHING
-RETURNING n.id, n.accepted_at, ` + optedOutSQL
+RETURNING n.id, n.accepted_at, n.arrival, ` + optedOutSQL
 
 // knownSQL returns the first notifications that were accepted with some ids. If one still waits, the relay checks that
 // it stands in its backlog.
@@ -54,7 +64,8 @@ SELECT ` + viewColumns + ` FROM known n`
 
 // insertResult is what the database did with a notification.
 type insertResult struct {
-	at time.Time
+	at      time.Time
+	arrival int64
 	// fresh is true for a notification that was accepted now; else first is the one that has its id.
 	fresh, optedOut bool
 	first           *notification.Notification
@@ -147,7 +158,7 @@ func (s *Store) acceptPart(ctx context.Context, batch []*notification.Notificati
 
 // acceptedAs turns the database's result for a notification into intake's.
 func acceptedAs(n *notification.Notification, found insertResult) intake.Accepted {
-	a := intake.Accepted{At: found.at, Known: !found.fresh, First: found.first}
+	a := intake.Accepted{At: found.at, Arrival: found.arrival, Known: !found.fresh, First: found.first}
 	if a.Known && a.First.UserID != n.UserID {
 		a.At = time.Time{}
 	}
@@ -283,13 +294,13 @@ func (s *Store) insertRows(ctx context.Context, batch []*notification.Notificati
 	for i, n := range slices.Backward(batch) {
 		places[n.ID] = i
 	}
-	rows, err := s.pool.Query(ctx, insertSQL, append(givenArgs(batch), s.counted)...)
+	rows, err := s.pool.Query(ctx, insertSQL, append(givenArgs(batch), s.counted, arrivalBlocks(batch))...)
 	if err != nil {
 		return nil, err
 	}
 	var id string
 	var found insertResult
-	_, err = pgx.ForEachRow(rows, []any{&id, &found.at, &found.optedOut}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&id, &found.at, &found.arrival, &found.optedOut}, func() error {
 		found.fresh = true
 		results[places[id]] = found
 		return nil

@@ -242,8 +242,8 @@ func TestNotificationsOfOneStatementHaveAnOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := 1; i < len(accepted); i++ {
-		if !accepted[i].At.After(accepted[i-1].At) {
-			t.Fatalf("number %d was accepted at %s, the one before at %s", i, accepted[i].At, accepted[i-1].At)
+		if accepted[i].Arrival <= accepted[i-1].Arrival {
+			t.Fatalf("number %d has arrival %d, the one before %d", i, accepted[i].Arrival, accepted[i-1].Arrival)
 		}
 	}
 }

@@ -40,7 +40,7 @@ WITH ids AS MATERIALIZED (
 	SELECT a.id FROM (SELECT ids FROM pacer.unplaced ORDER BY left_at LIMIT $3) u CROSS JOIN unnest(u.ids) AS a(id)
 )
 SELECT n.* FROM ids CROSS JOIN LATERAL (
-	SELECT id, user_id, category, channel, priority, send_at, expires_at, collapse_key, accepted_at, not_before
+	SELECT id, user_id, category, channel, priority, send_at, expires_at, collapse_key, accepted_at, arrival, not_before
 	FROM pacer.notifications WHERE id = ids.id AND status IN ('waiting', 'retrying') OFFSET 0
 ) n
 WHERE n.user_id = ANY ($1) LIMIT $4`
@@ -66,7 +66,7 @@ func (s *Store) OnTheWay(ctx context.Context, users []string) ([]*notification.N
 		return nil, describe("look for notifications on their way to Redis", err)
 	}
 	slices.SortFunc(found, func(a, b *notification.Notification) int {
-		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), strings.Compare(a.ID, b.ID))
+		return cmp.Or(cmp.Compare(a.Arrival, b.Arrival), strings.Compare(a.ID, b.ID))
 	})
 	return found, lagging(len(found) > onTheWayMost)
 }
@@ -82,11 +82,12 @@ func lagging(many bool) error {
 func scanOnTheWay(row pgx.CollectableRow) (*notification.Notification, error) {
 	n := &notification.Notification{}
 	var channel string
-	var sendAt, expiresAt, notBefore *time.Time
+	var sendAt, expiresAt *time.Time
+	var notBefore *int64
 	err := row.Scan(&n.ID, &n.UserID, &n.Category, &channel, &n.Priority, &sendAt, &expiresAt, &n.CollapseKey,
-		&n.CreatedAt, &notBefore)
+		&n.CreatedAt, &n.Arrival, &notBefore)
 	n.Channel, n.SendAt, n.ExpiresAt = notification.Channel(channel), moment(sendAt), moment(expiresAt)
-	if at := moment(notBefore); at.After(n.SendAt) {
+	if at := limiterMoment(notBefore); at.After(n.SendAt) {
 		n.SendAt = at
 	}
 	return n, err

@@ -93,7 +93,7 @@ const (
 	// has ended until it is no longer on its way to its backlog. It also says whether it has been refused
 	// for as long as $4.
 	outboxFrom = `
-SELECT n.id, n.ended_at IS NOT NULL, n.status = 'retrying', n.not_before, o.left_at, o.unchecked,
+SELECT n.id, n.ended_at IS NOT NULL, n.status = 'retrying', n.not_before, clock_timestamp() - n.accepted_at, o.left_at, o.unchecked,
 	coalesce(o.refused_at < clock_timestamp() - $4::interval, false),` + contentColumns + `
 FROM pacer.outbox o JOIN pacer.notifications n ON n.id = ANY (ARRAY[o.id])
 WHERE (o.left_at, o.id) > ($2, $3) AND `
@@ -138,6 +138,7 @@ type outboxed struct {
 	notification.Notification
 	ended, retrying   bool
 	notBefore, leftAt time.Time
+	age               time.Duration // since its acceptance
 	// unchecked is true for what a producer wrote into the database, refusedLong when its check has failed for
 	// Config.RefusalPatience.
 	unchecked, refusedLong bool
@@ -146,13 +147,13 @@ type outboxed struct {
 // scanOutboxed reads a row of outboxSQL.
 func scanOutboxed(row pgx.CollectableRow) (outboxed, error) {
 	var o outboxed
-	var notBefore *time.Time
+	var notBefore *int64
 	var c content
 	err := row.Scan(c.into([]any{
-		&o.ID, &o.ended, &o.retrying, &notBefore, &o.leftAt, &o.unchecked, &o.refusedLong,
+		&o.ID, &o.ended, &o.retrying, &notBefore, &o.age, &o.leftAt, &o.unchecked, &o.refusedLong,
 	}, &o.Notification)...)
 	c.fill(&o.Notification)
-	o.notBefore = moment(notBefore)
+	o.notBefore = limiterMoment(notBefore)
 	return o, err
 }
 
@@ -324,12 +325,9 @@ func (r *Relay) removed(ctx context.Context, o *outboxed, away *partitionsAway) 
 	return false
 }
 
-// entry is the notification as its agenda takes it. Its acceptance decides its place in the backlog, however late it
-// gets there.
+// entry is the notification as its agenda takes it.
 func (o *outboxed) entry() agenda.Entry {
-	e := entryOf(&o.Notification)
-	e.Arrival = o.CreatedAt
-	return retriedAt(e, o.notBefore, o.retrying)
+	return retriedAt(entryOf(&o.Notification, o.age), o.notBefore, o.retrying)
 }
 
 // retriedAt is an entry whose retry is due at a moment, or was; zero for one that was never tried. That moment also
