@@ -64,10 +64,11 @@ SELECT ` + viewColumns + ` FROM known n`
 
 // insertResult is what the database did with a notification.
 type insertResult struct {
-	at      time.Time
-	arrival int64
-	// fresh is true for a notification that was accepted now; else first is the one that has its id.
+	// fresh is true for a notification that was accepted now, at a moment and with an arrival; else first is the one that
+	// has its id.
 	fresh, optedOut bool
+	at              time.Time
+	arrival         int64
 	first           *notification.Notification
 	// placing puts it into its backlog; nil when the relay has to.
 	placing *placing
@@ -147,22 +148,16 @@ func (s *Store) acceptPart(ctx context.Context, batch []*notification.Notificati
 		case o.Err != nil:
 			return o.Err
 		}
-		accepted[part[i]] = acceptedAs(notifications[i], o.Result)
+		if o.Result.fresh {
+			notifications[i].CreatedAt, notifications[i].Arrival = o.Result.at, o.Result.arrival
+		}
+		accepted[part[i]] = intake.Accepted{Known: !o.Result.fresh, First: o.Result.first}
 		if p := o.Result.placing; p != nil && !slices.Contains(under, p) {
 			under = append(under, p)
 		}
 	}
 	s.placer.wait(ctx, under)
 	return nil
-}
-
-// acceptedAs turns the database's result for a notification into intake's.
-func acceptedAs(n *notification.Notification, found insertResult) intake.Accepted {
-	a := intake.Accepted{At: found.at, Arrival: found.arrival, Known: !found.fresh, First: found.first}
-	if a.Known && a.First.UserID != n.UserID {
-		a.At = time.Time{}
-	}
-	return a
 }
 
 // insertAll inserts a single notification together with those of other callers, and many in a statement of their own.
@@ -322,7 +317,7 @@ func (s *Store) findHolders(ctx context.Context, batch []*notification.Notificat
 	held, err := s.holders(ctx, keys)
 	for i, n := range batch {
 		if first := held[n.IdempotencyKey]; !results[i].fresh && first != nil {
-			results[i] = insertResult{at: first.CreatedAt, first: first}
+			results[i] = insertResult{first: first}
 		}
 	}
 	return err
@@ -349,7 +344,7 @@ func (s *Store) findKnown(ctx context.Context, batch []*notification.Notificatio
 	for i := range known {
 		first := &known[i].Notification
 		for _, at := range places[first.ID] {
-			results[at] = insertResult{at: first.CreatedAt, first: first}
+			results[at] = insertResult{first: first}
 		}
 		delete(places, first.ID)
 	}

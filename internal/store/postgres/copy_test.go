@@ -66,7 +66,6 @@ func (w *world) acceptInOrder(t *testing.T, store *postgres.Store, batch []*noti
 		t.Fatal(err)
 	}
 	for i, a := range accepted {
-		batch[i].CreatedAt, batch[i].Arrival = a.At, a.Arrival
 		if a.Known {
 			t.Errorf("%s was known", batch[i].ID)
 		}

