@@ -26,9 +26,9 @@ type Entry struct {
 	CollapseKey string
 	// Payload comes back with the grant. It begins as [OnChannel] says, or a named cap takes it to be on any channel.
 	Payload string
-	// Arrival orders what another store accepted, however late the entry comes, and whatever the clocks say: a later one
-	// has a higher number. 0 has the entry stand behind all others. Age is how long ago that was: the clock of another
-	// store may be wrong.
+	// Arrival orders what another store accepted, however late the entry comes, and whatever the clocks say: a later
+	// one has a higher number. 0 has the entry stand behind all others. Age is how long ago that was: the clock of
+	// another store may be wrong.
 	Arrival int64
 	Age     time.Duration
 	// Deferred says whether an entry that is restored was deferred before, so that its deferral is counted once.
@@ -101,7 +101,7 @@ func (a *Agendas) Accept(ctx context.Context, partition int, entries []Entry) ([
 }
 
 // entryArgs is how many arguments the accept script takes for each entry.
-const entryArgs = 13
+const entryArgs = 12
 
 func (a *Agendas) acceptUnder(ctx context.Context, under string, partition int, entries []Entry) ([]Placed, error) {
 	args := make([]any, 0, 3+entryArgs*len(entries))
@@ -115,10 +115,14 @@ func (a *Agendas) acceptUnder(ctx context.Context, under string, partition int, 
 			state = "r"
 		}
 		state = state[:1] + string(e.Deferred) + state[1:]
+		arrival := strconv.FormatInt(e.Arrival, 10)
+		if e.Age > 0 { // a clock that was set back makes it negative
+			arrival += " " + strconv.FormatInt(e.Age.Microseconds(), 10)
+		}
 		settings := a.cfg.Settings(e.UserID, e.Category)
 		args = append(args, e.ID, e.Category, e.UserID, strconv.Itoa(int(e.Priority)), instant(e.SendAt),
-			instant(e.ExpiresAt), e.CollapseKey, e.Payload, strconv.FormatInt(e.Arrival, 10),
-			strconv.FormatInt(max(0, e.Age).Microseconds(), 10), state, settings.passes(e.Priority), flag(a.cfg.Personal(e.UserID)))
+			instant(e.ExpiresAt), e.CollapseKey, e.Payload, arrival, state, settings.passes(e.Priority),
+			flag(a.cfg.Personal(e.UserID)))
 	}
 	reply, err := a.run(ctx, a.accept, partition, args)
 	if err != nil {

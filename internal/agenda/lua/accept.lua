@@ -7,11 +7,11 @@
 --          rebuild that the partition must be in, see requireRebuildOf
 -- ARGV[3]  1: accepted by a process without metrics, so that another has to count them
 -- ARGV[4…] per notification: id, category, user, priority, not before in µs (0: at once), expires_at in µs (0: never),
---          collapse key ("": none), payload, arrival (0: behind all others), how long ago it was accepted in µs, its
---          state until it is due (t, r; or that of a delivery in flight, see accept_in_flight) and, if it is restored,
---          1 when it was deferred before, 2 when it was if it stood in a blocked backlog; 1 when its priority bypasses
---          the limits, 2 when closed intervals do not hold for it, 3 when it may go sooner than what it comes before,
---          see Plan.Overtakes, and 4 for both; 1 when the user has limits of their own
+--          collapse key ("": none), payload, arrival (0: behind all others) and, unless it is accepted now, how long ago
+--          it was in µs, its state until it is due (t, r; or that of a delivery in flight, see accept_in_flight) and, if
+--          it is restored, 1 when it was deferred before, 2 when it was if it stood in a blocked backlog; 1 when its
+--          priority bypasses the limits, 2 when closed intervals do not hold for it, 3 when it may go sooner than what
+--          it comes before, see Plan.Overtakes, and 4 for both; 1 when the user has limits of their own
 --
 -- Result   {deferrals decided: {user, category, how many, rule, …}, 1 when wake-ups were pushed to the queue, and none
 --          were pending, then per notification: when it was accepted in µs, or when the id was known before {when that
@@ -142,7 +142,7 @@ local function accept(n)
 end
 
 local result = { deferrals, 0 }
-for i = 4, #ARGV, 13 do
+for i = 4, #ARGV, 12 do
   local first = call('HMGET', partition .. 'n:' .. ARGV[i], 'A', 'u', 'c', 'b')
   if first[1] then
     result[#result + 1] = { tonumber(first[1]), first[2], first[3], first[4] }
@@ -150,10 +150,13 @@ for i = 4, #ARGV, 13 do
     local n = {
       id = ARGV[i], category = ARGV[i + 1], user = ARGV[i + 2], priority = ARGV[i + 3], send_at = ARGV[i + 4],
       expires_at = ARGV[i + 5], collapse = ARGV[i + 6], payload = ARGV[i + 7], arrival = tonumber(ARGV[i + 8]),
-      accepted = now - tonumber(ARGV[i + 9]), state = ARGV[i + 10], bypasses = ARGV[i + 11] == '1',
-      exempt = ARGV[i + 11] == '2' or ARGV[i + 11] == '4', overtakes = ARGV[i + 11] == '3' or ARGV[i + 11] == '4',
-      personal = ARGV[i + 12] == '1',
+      accepted = now, state = ARGV[i + 9], bypasses = ARGV[i + 10] == '1', personal = ARGV[i + 11] == '1',
+      exempt = ARGV[i + 10] == '2' or ARGV[i + 10] == '4', overtakes = ARGV[i + 10] == '3' or ARGV[i + 10] == '4',
     }
+    if not n.arrival then
+      local arrival, age = string.match(ARGV[i + 8], '^(%d+) (%d+)$')
+      n.arrival, n.accepted = tonumber(arrival), now - age
+    end
     accept(n)
     result[#result + 1] = n.accepted
   end

@@ -35,10 +35,10 @@ func arrivalBlocks(batch []*notification.Notification) int {
 
 // insertSQL accepts the notifications whose ids and idempotency keys are new. It returns when each of those was
 // accepted, its arrival, and whether its user has opted out of it. Of two notifications in one statement the first has
-// the lower arrival: that decides the order, and which of two with the same collapse key is newer. $17 is 'yes' when the
-// process counts in its own metrics what it accepts, $18 how many blocks of arrivals it takes. All processes insert in the order of the keys and ids: one that is
-// being accepted elsewhere is waited for, and two statements with the same ids in different order would wait for each
-// other.
+// the lower arrival, which decides the order, and which of two with the same collapse key is newer. $17 is 'yes' when
+// the process counts in its own metrics what it accepts, $18 how many blocks of arrivals it takes. All processes insert
+// in the order of the keys and ids: one that is being accepted elsewhere is waited for, and two statements with the same
+// ids in different order would wait for each other.
 const insertSQL = `
 WITH begun AS MATERIALIZED (SELECT clock_timestamp() AS at, set_config('pacer.counted', $17, true),
 	` + setLockWait + `,
@@ -64,8 +64,8 @@ SELECT ` + viewColumns + ` FROM known n`
 
 // insertResult is what the database did with a notification.
 type insertResult struct {
-	// fresh is true for a notification that was accepted now, at a moment and with an arrival; else first is the one that
-	// has its id.
+	// fresh is true for a notification that was accepted now, at a moment and with an arrival; else first is the one
+	// that has its id.
 	fresh, optedOut bool
 	at              time.Time
 	arrival         int64

@@ -53,11 +53,13 @@ func (w *world) setBack(t *testing.T) {
 	w.exec(t, "UPDATE clock.back SET by = by + interval '1 min'")
 }
 
-// What is accepted after Postgres's clock was set back comes behind what was accepted before, and replaces it, however it
-// is accepted and gets into its backlog.
+// What is accepted after Postgres's clock was set back comes behind what was accepted before, and replaces it, however
+// it is accepted and gets into its backlog.
 func TestTheOrderDoesNotDependOnTheClock(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(*postgres.Config){"Inserted": func(*postgres.Config) {}, "Copied": copies} {
+	for name, change := range map[string]func(*postgres.Config){
+		"Inserted": func(*postgres.Config) {}, "Copied": copies,
+	} {
 		for after, want := range map[string][]string{
 			"": {"c", "score a", "b", "a", "enqueued"}, "Rebuilt": {"c", "b", "a", "score a", "enqueued"},
 		} {
@@ -111,7 +113,7 @@ func TestWaitsDoNotDependOnTheClock(t *testing.T) {
 				w.flush(t)
 				w.round(t)
 			}
-			for g = nil; g == nil; time.Sleep(20 * time.Millisecond) {
+			for g = nil; g == nil; <-time.After(20 * time.Millisecond) {
 				if time.Since(settled) > 10*time.Second {
 					t.Fatal("the retry does not come")
 				}

@@ -12,7 +12,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
-// openSQL returns notifications that have not ended, as they were accepted, behind a place in that order. It leaves out what a producer wrote into the database and no process has allowed: it is in no backlog, and the relay checks it.
+// openSQL returns notifications that have not ended, as they were accepted, behind a place in that order. It leaves out
+// what a producer wrote into the database and no process has allowed: it is in no backlog, and the relay checks it.
 // $4 is what a relay may have placed before the partitions were stopped.
 const openSQL = `
 SELECT id, user_id, category, priority, send_at, expires_at, collapse_key, status, not_before,

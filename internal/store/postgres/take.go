@@ -76,8 +76,8 @@ SELECT a.place, n.generation, n.attempts, n.failures, n.crashes + (n.status = 's
 FROM unnest($1::text[], $2::int[], $3::bigint[], $4::bigint[], $5::int[]) AS a(id, partition, epoch, admitted_at, place)
 JOIN pacer.notifications n ON n.id = ANY (ARRAY[a.id]) LEFT JOIN pacer.partitions l USING (partition)`
 
-// earlySQL is true for a retry that is granted too early: Redis has not heard of it. Only the limiter's clock tells. When
-// that was set back since the attempt before, Redis knows how much of the wait is left.
+// earlySQL is true for a retry that is granted too early: Redis has not heard of it. Only the limiter's clock tells.
+// When that was set back since the attempt before, Redis knows how much of the wait is left.
 const earlySQL = `(n.not_before > a.admitted_at + 250000 AND a.admitted_at >= n.admitted_at)`
 
 // supersededSQL is true for a notification n when a newer one with its collapse key was accepted, whatever became of
