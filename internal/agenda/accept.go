@@ -26,9 +26,11 @@ type Entry struct {
 	CollapseKey string
 	// Payload comes back with the grant. It begins as [OnChannel] says, or a named cap takes it to be on any channel.
 	Payload string
-	// Arrival is when another store accepted it; zero for now. It decides the place in the backlog, however late the
-	// entry comes.
-	Arrival time.Time
+	// Arrival orders what another store accepted, however late the entry comes, and whatever the clocks say: a later
+	// one has a higher number. 0 has the entry stand behind all others. Age is how long ago that was: the clock of
+	// another store may be wrong.
+	Arrival int64
+	Age     time.Duration
 	// Deferred says whether an entry that is restored was deferred before, so that its deferral is counted once.
 	Deferred Deferred
 	// InFlight is its delivery, when a worker was making it as the partition lost its state. It stands instead of a
@@ -105,7 +107,7 @@ func (a *Agendas) acceptUnder(ctx context.Context, under string, partition int, 
 	args := make([]any, 0, 3+entryArgs*len(entries))
 	args = append(args, a.retention, under, flag(a.cfg.Apart && !a.cfg.Guarded))
 	for _, e := range entries {
-		state, arrival := "t", "0"
+		state := "t"
 		switch {
 		case e.InFlight != nil:
 			state = e.InFlight.state()
@@ -113,8 +115,9 @@ func (a *Agendas) acceptUnder(ctx context.Context, under string, partition int, 
 			state = "r"
 		}
 		state = state[:1] + string(e.Deferred) + state[1:]
-		if !e.Arrival.IsZero() {
-			arrival = strconv.FormatInt(e.Arrival.UnixMicro()-arrivalEpoch, 10)
+		arrival := strconv.FormatInt(e.Arrival, 10)
+		if e.Age > 0 { // a clock that was set back makes it negative
+			arrival += " " + strconv.FormatInt(e.Age.Microseconds(), 10)
 		}
 		settings := a.cfg.Settings(e.UserID, e.Category)
 		args = append(args, e.ID, e.Category, e.UserID, strconv.Itoa(int(e.Priority)), instant(e.SendAt),

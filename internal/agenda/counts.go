@@ -109,7 +109,7 @@ func addPartition(all *stats.Counts, partition int, r *partitionReplies) {
 	all.Sending += one.Sending
 	all.UsersDeferred += r.users.Val()
 	if oldest := r.oldest.Val(); len(oldest) == 1 {
-		at := time.UnixMicro(int64(oldest[0].Score) + arrivalEpoch)
+		at := time.UnixMicro(int64(oldest[0].Score))
 		all.OldestDeferredSeconds = max(all.OldestDeferredSeconds, time.Since(at).Seconds())
 	}
 

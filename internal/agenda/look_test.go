@@ -179,7 +179,7 @@ func TestAGuardedStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	restored := plain("restored")
-	restored.ExpiresAt, restored.Arrival = start.Add(time.Second), start.Add(-time.Minute)
+	restored.ExpiresAt, restored.Age = start.Add(time.Second), time.Minute
 	entries := []agenda.Entry{restored}
 	if _, err := store.RestoreEntries(t.Context(), "another", partition, entries); !errors.Is(err, agenda.ErrLost) {
 		t.Errorf("another rebuild may restore: %v", err)

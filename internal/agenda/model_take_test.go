@@ -172,7 +172,7 @@ func (m *model) resume(b *modelBacklog) {
 // wait for.
 func (m *model) slot(b *modelBacklog) int64 {
 	n := b.notes[0]
-	slot := max(n.arrival, n.notBefore, n.retried, b.bound)
+	slot := max(n.accepted, n.notBefore, n.retried, b.bound)
 	if b.blocked == 0 {
 		slot = max(slot, b.ready)
 	}
@@ -329,7 +329,8 @@ func (m *model) became(n *note, o dispatch.Outcome) {
 			n.failedUntil = due
 		}
 		if o.Behind {
-			n.place = due
+			m.last++
+			n.place = m.last
 		}
 		m.agenda(n.user).later = append(m.agenda(n.user).later, n)
 		if n.collapse != "" && m.keyed[n.collapseName()] == nil {

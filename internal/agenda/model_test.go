@@ -17,7 +17,7 @@ type model struct {
 	now      int64
 	settings map[string]agenda.Settings // by category
 	paused   map[string]int64           // until when, by category
-	last     int64                      // the arrival given last
+	last     int64                      // the highest arrival
 	notes    map[string]*note
 	order    []*note
 	users    map[string]*modelAgenda
@@ -31,14 +31,15 @@ type model struct {
 
 // note is a notification. Its state is a letter of agenda.lua; 0 when it was forgotten.
 type note struct {
-	id, user, category, collapse, channel                        string
-	priority                                                     int
-	arrival, place, notBefore, failedUntil, expires, due, leased int64
-	admitted                                                     int64
-	state                                                        byte
-	bypasses, exempt, held                                       bool
-	generation, returned, failures, crashes                      int
-	deferrals                                                    int
+	id, user, category, collapse, channel                  string
+	priority                                               int
+	accepted, notBefore, failedUntil, expires, due, leased int64
+	arrival, place                                         int64
+	admitted                                               int64
+	state                                                  byte
+	bypasses, exempt, held                                 bool
+	generation, returned, failures, crashes                int
+	deferrals                                              int
 	// the generation whose lease ended, while it may still be settled
 	lapsed int
 	// when its latest retry was due
@@ -112,7 +113,7 @@ func (n *note) token() string { return n.id + "#" + strconv.Itoa(n.generation) }
 func (n *note) collapseName() string { return n.category + "\n" + n.user + "\n" + n.collapse }
 
 // waitsSince is since when max_defer counts.
-func (n *note) waitsSince() int64 { return max(n.arrival, n.notBefore, n.failedUntil) }
+func (n *note) waitsSince() int64 { return max(n.accepted, n.notBefore, n.failedUntil) }
 
 func (n *note) expired(at int64) bool { return n.expires != 0 && n.expires <= at }
 
@@ -123,14 +124,12 @@ func inOrder(a, b *note) int {
 // accept takes an entry in, and gives the moment of its acceptance, negative when it is known.
 func (m *model) accept(e agenda.Entry) int64 {
 	if n := m.notes[e.ID]; n != nil {
-		return -n.arrival
+		return -n.accepted
 	}
 	n := &note{
 		id: e.ID, user: e.UserID, category: e.Category, collapse: e.CollapseKey, channel: channelIn(e.Payload),
-		priority: int(e.Priority), state: 'q',
-	}
-	if n.arrival = max(m.now, m.last+1); !e.Arrival.IsZero() {
-		n.arrival = e.Arrival.UnixMicro()
+		priority: int(e.Priority), state: 'q', accepted: m.now - e.Age.Microseconds(),
+		arrival: cmp.Or(e.Arrival, m.last+1),
 	}
 	m.last = max(m.last, n.arrival)
 	n.place = n.arrival
@@ -147,7 +146,7 @@ func (m *model) accept(e agenda.Entry) int64 {
 	if n.collapse != "" {
 		if m.superseded(n) {
 			m.finish(n, 'R')
-			return n.arrival
+			return n.accepted
 		}
 		m.replaceEarlier(n)
 	}
@@ -159,7 +158,7 @@ func (m *model) accept(e agenda.Entry) int64 {
 		m.enter(n, n.bypasses || b != nil && b.blocked > 0 && (b.blockedBy < 0 && m.isExempt(n) &&
 			len(m.settings[n.category].Plan.Closed) > 0 || m.isAhead(n, b)))
 	}
-	return n.arrival
+	return n.accepted
 }
 
 // superseded reports whether a newer one with the same collapse key has been accepted.

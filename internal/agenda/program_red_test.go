@@ -67,7 +67,7 @@ func TestProgramsFindFaults(t *testing.T) {
 			from: 23,
 		},
 		"what was retried is taken to wait since it came": {
-			old: "return since ~= from + YEAR_2020 and since or nil", replacement: "return nil",
+			old: "return (from or since ~= accepted) and since or nil", replacement: "return nil",
 			from: 79,
 		},
 		"only the first of a priority ends": {

@@ -72,6 +72,8 @@ type program struct {
 	script  []string // what was done, for people
 	deaf    bool     // a reply was lost, with what it told of deferrals
 	capped  bool     // see cappedSeeds
+	// numbered programs accept what another store has given an arrival, others what is accepted here.
+	numbered bool
 }
 
 // cappedSeeds is where the seeds begin of programs in which caps of some channels often hold what is first, and what is
@@ -116,7 +118,7 @@ var (
 func (th *theatre) play(seed uint64) (wrong string, steps int) {
 	p := &program{
 		theatre: th, model: newModel(start.UnixMicro()), rand: rand.New(rand.NewPCG(seed, 0)), lost: map[string]bool{},
-		told: map[string]int{},
+		told: map[string]int{}, numbered: seed%2 == 1,
 	}
 	th.program = p
 	defer func() {
@@ -405,8 +407,9 @@ func (p *program) entry() agenda.Entry {
 			e.SendAt = time.UnixMicro(p.model.now + p.rand.Int64N(6_000_000))
 		}
 	}
-	if p.rand.IntN(10) == 0 { // no two arrive at the same µs: the clock of programs counts ms, but for a few µs
-		e.Arrival = time.UnixMicro(p.model.now/1000*1000 - 1000*p.rand.Int64N(3000) - 1000 + 500 + int64(p.made)%400)
+	if p.numbered {
+		e.Age = time.Duration(p.rand.IntN(10)/9) * time.Duration(p.rand.IntN(3000)) * time.Millisecond
+		e.Arrival = (p.model.now-start.UnixMicro()-e.Age.Microseconds()+3_000_000)*1000 + int64(p.made)%1000 + 1
 	}
 	return e
 }

@@ -109,7 +109,7 @@ func (w *world) promises(entries []agenda.Entry, accepted int) []notification.Pr
 		n := &notification.Notification{
 			ID: e.ID, UserID: e.UserID, Category: e.Category, Priority: e.Priority, SendAt: e.SendAt,
 			ExpiresAt: e.ExpiresAt, Channel: channelOf(e), CollapseKey: e.CollapseKey,
-			CreatedAt: w.now.Add(time.Millisecond + time.Duration(i)*time.Microsecond),
+			Arrival: 1_000_000 + int64(i),
 		}
 		requests = append(requests, notification.PromiseRequest{Accepted: i < accepted, Notification: n})
 	}

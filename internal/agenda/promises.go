@@ -83,7 +83,7 @@ func (a *Agendas) ask(q notification.PromiseRequest, end int) request {
 		ask.expires = throttle.MicrosOf(q.ExpiresAt)
 	}
 	if q.Accepted {
-		ask.place = int64(q.Priority-1)*band + q.CreatedAt.UnixMicro() - arrivalEpoch
+		ask.place = int64(q.Priority-1)*band + q.Arrival
 	} else {
 		ask.refuses = a.limitsOf(q).tooLate
 	}

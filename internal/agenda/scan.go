@@ -77,7 +77,7 @@ func readKnown(ctx context.Context, node redis.UniversalClient, keys []string, d
 	pipe := node.Pipeline()
 	read := make([]*redis.SliceCmd, len(keys))
 	for i, key := range keys {
-		read[i] = pipe.HMGet(ctx, key, "u", "c", "p", "v", "s", "m", "t", "e", "b", "P", "M")
+		read[i] = pipe.HMGet(ctx, key, "u", "c", "p", "A", "s", "m", "t", "e", "b", "P", "M")
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return fmt.Errorf("read notifications: %w", err)
@@ -107,7 +107,7 @@ func knownOf(id string, fields []any) Known {
 	}
 	return Known{
 		ID: id, UserID: text(0), Category: text(1), Priority: int(number(2)),
-		AcceptedAt: time.UnixMicro(number(3) + arrivalEpoch), Status: statuses[text(4)],
+		AcceptedAt: moment(3), Status: statuses[text(4)],
 		AdmittedAt: throttle.Micros(number(5)), SendAt: moment(6), ExpiresAt: moment(7), Payload: text(8),
 		Basis: notification.ParseBasis(text(9)), Refunded: text(10) != "",
 	}

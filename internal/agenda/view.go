@@ -22,6 +22,8 @@ type State struct {
 	Payload    string
 	Priority   notification.Priority
 	AcceptedAt time.Time
+	// Arrival orders it among all of its partition: what was accepted later has a higher one.
+	Arrival int64
 	// WaitsSince is from when max_defer counts: the last of its acceptance, its send_at and the end of the back-off
 	// after its latest failure.
 	WaitsSince time.Time
@@ -125,13 +127,14 @@ func (a *Agendas) parse(id string, partition int, fields map[string]string) *Sta
 		}
 		return time.Time{}
 	}
-	accepted := time.UnixMicro(int64(integer("v")) + arrivalEpoch)
+	accepted := at("A")
 	return &State{
 		ID:         id,
 		Backlog:    dispatch.Backlog{Partition: partition, UserID: fields["u"], Category: fields["c"]},
 		Payload:    fields["b"],
 		Priority:   notification.Priority(integer("p")),
 		AcceptedAt: accepted,
+		Arrival:    int64(integer("v")),
 		WaitsSince: slices.MaxFunc([]time.Time{accepted, at("t"), at("n")}, time.Time.Compare),
 		Status:     statuses[fields["s"]],
 		Attempts:   integer("g") - integer("o"),
@@ -146,9 +149,6 @@ func (a *Agendas) parse(id string, partition int, fields map[string]string) *Sta
 		Lines:      fields["h"],
 	}
 }
-
-// arrivalEpoch is the beginning of arrivals (the year 2020) in µs since the Unix epoch, as in agenda.lua.
-const arrivalEpoch = 1577836800000000
 
 // HistoryOf reads lines of "µs kind detail" of a user's category, and after a tab the provider's reply. After another
 // tab, a line about an attempt that failed has the moment of its admission, its number and its basis.

@@ -303,7 +303,7 @@ func (m *Many) byUser(ctx context.Context, ids []string) (
 	}
 	for _, of := range users {
 		slices.SortFunc(of, func(a, b *notification.View) int {
-			return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID))
+			return cmp.Or(cmp.Compare(a.Arrival, b.Arrival), cmp.Compare(a.ID, b.ID))
 		})
 	}
 	return users, skipped, nil

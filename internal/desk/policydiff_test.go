@@ -105,13 +105,12 @@ func TestADiffCountsMaxDeferFromWhenItCouldGo(t *testing.T) {
 // acceptedAgo has a notification wait that was accepted so long ago, with a send_at so long after that; 0 for none.
 func (w *world) acceptedAgo(category string, ago, sendAfter time.Duration) {
 	w.Helper()
-	arrival := time.Now().Add(-ago)
 	e := agenda.Entry{
-		ID: "old", UserID: "ada", Category: category, Priority: notification.PriorityNormal, Arrival: arrival,
+		ID: "old", UserID: "ada", Category: category, Priority: notification.PriorityNormal, Age: ago,
 		Payload: agenda.OnChannel(notification.ChannelLog),
 	}
 	if sendAfter > 0 {
-		e.SendAt = arrival.Add(sendAfter)
+		e.SendAt = time.Now().Add(sendAfter - ago)
 	}
 	if _, err := w.agendas.Accept(w.Context(), w.agendas.PartitionOf(e.UserID), []agenda.Entry{e}); err != nil {
 		w.Fatal(err)

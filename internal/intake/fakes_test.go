@@ -76,11 +76,11 @@ func (s *store) Accept(_ context.Context, batch []*notification.Notification) ([
 			continue
 		case !known:
 			first = new(*n)
-			first.CreatedAt = now
+			n.CreatedAt, first.CreatedAt = now, now
 			s.known[n.ID] = first
 			s.fresh = append(s.fresh, n.ID)
 		}
-		accepted[i] = intake.Accepted{At: first.CreatedAt, Known: known}
+		accepted[i] = intake.Accepted{Known: known}
 		if known {
 			accepted[i].First = first
 		}

@@ -301,7 +301,6 @@ func (in *Intake) store(ctx context.Context, results []Result, pending []int) er
 		case accepted[i].Known:
 			*r = repeated(r.Notification, accepted[i].First)
 		default:
-			r.Notification.CreatedAt = accepted[i].At
 			in.cfg.Accepted(r.Notification.Category)
 		}
 	}

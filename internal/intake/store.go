@@ -18,7 +18,8 @@ func KeyIsOver(acceptedAt time.Time, ended bool) bool {
 
 // Store is where notifications are kept, each with the idempotency key and the fingerprint of its request.
 type Store interface {
-	// Accept stores notifications, each id and each idempotency key once, and returns one result for each, in order.
+	// Accept stores notifications, each id and each idempotency key once, and returns one result for each, in order. It
+	// sets the CreatedAt of those that it accepts, and the Arrival where the agendas may not know them yet.
 	// One whose id pacer made may get another: that which an earlier request with its key was given.
 	Accept(ctx context.Context, batch []*notification.Notification) ([]Accepted, error)
 	// Holder returns the notification that has an idempotency key, or nil.
@@ -29,8 +30,6 @@ type Store interface {
 
 // Accepted is what the store did with a notification.
 type Accepted struct {
-	// At is when it was accepted; zero when another user has a notification with this id.
-	At time.Time
 	// Known is true when its idempotency key or its id had been accepted before.
 	Known bool
 	// First is then the notification that was accepted. It is nil when the store knows no more than that it is another

@@ -44,6 +44,8 @@ type Notification struct {
 	CollapseKey string
 	// CreatedAt is when it was accepted.
 	CreatedAt time.Time
+	// Arrival orders it among those of its user: what was accepted later has a higher one, whatever the clocks say.
+	Arrival int64 `json:"-"`
 }
 
 // Channel names a way to the user: a kind of channel, such as fcm, or one of several senders of a kind, such as

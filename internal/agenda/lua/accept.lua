@@ -7,11 +7,11 @@
 --          rebuild that the partition must be in, see requireRebuildOf
 -- ARGV[3]  1: accepted by a process without metrics, so that another has to count them
 -- ARGV[4…] per notification: id, category, user, priority, not before in µs (0: at once), expires_at in µs (0: never),
---          collapse key ("": none), payload, arrival in µs since the year 2020 (0: now), its state until it is due (t,
---          r; or that of a delivery in flight, see accept_in_flight) and, if it is restored, 1 when it was deferred
---          before, 2 when it was if it stood in a blocked backlog; 1 when its priority bypasses the limits, 2 when
---          closed intervals do not hold for it, 3 when it may go sooner than what it comes before, see Plan.Overtakes,
---          and 4 for both; 1 when the user has limits of their own
+--          collapse key ("": none), payload, arrival (0: behind all others) and, unless it is accepted now, how long ago
+--          it was in µs, its state until it is due (t, r; or that of a delivery in flight, see accept_in_flight) and, if
+--          it is restored, 1 when it was deferred before, 2 when it was if it stood in a blocked backlog; 1 when its
+--          priority bypasses the limits, 2 when closed intervals do not hold for it, 3 when it may go sooner than what
+--          it comes before, see Plan.Overtakes, and 4 for both; 1 when the user has limits of their own
 --
 -- Result   {deferrals decided: {user, category, how many, rule, …}, 1 when wake-ups were pushed to the queue, and none
 --          were pending, then per notification: when it was accepted in µs, or when the id was known before {when that
@@ -28,26 +28,25 @@ local elsewhere = {}
 local newest_life = GUARDED and COLLAPSE_LIFE or COLLAPSE_LIFE + tonumber(retention)
 
 -- replace_earlier ends the waiting notification with the same collapse key, and returns the arrival that the place of
--- the newer one follows.
+-- the newer one follows instead of its own, if any.
 local function replace_earlier(agenda, n)
   local set = collapse_set(n.category, n.user)
   local earlier = call('HGET', set, n.collapse)
   call('HSET', set, n.collapse, n.id)
   call('SET', newest_key(n.category, n.user, n.collapse), digits(n.arrival), 'PX', digits(newest_life))
   -- Its own name is left when its hash was evicted and it is placed again.
-  if not earlier or earlier == n.id then return n.arrival end
+  if not earlier or earlier == n.id then return nil end
   local f = call('HMGET', partition .. 'n:' .. earlier, 's', 'l', 'v')
-  if not remove_waiting(agenda, earlier) then return n.arrival end
+  if not remove_waiting(agenda, earlier) then return nil end
   finish(earlier, n.category, 'R', 'collapse_key', retention)
   wake_for_expiry(agenda, n.category)
-  if f[1] == 't' then return n.arrival end
-  return tonumber(f[2] or f[3])
+  return f[1] ~= 't' and tonumber(f[2] or f[3]) or nil
 end
 
 -- store writes a notification's hash. `optional` are the fields that few notifications have, as name, value, and so on.
 local function store(n, state, optional)
   call('HSET', partition .. 'n:' .. n.id, 'u', n.user, 'c', n.category, 'p', n.priority, 'v', digits(n.arrival),
-    'b', n.payload, 's', state, unpack(optional))
+    'A', digits(n.accepted), 'b', n.payload, 's', state, unpack(optional))
 end
 
 local function optional_fields(n, from, joined)
@@ -61,7 +60,7 @@ local function optional_fields(n, from, joined)
   if n.collapse ~= '' then add('k', n.collapse) end
   if n.bypasses then add('i', '1') end
   if n.before == '1' then add('d', '1') end
-  if from ~= n.arrival then add('l', digits(from)) end
+  if from then add('l', digits(from)) end
   if joined and joined ~= 0 then add('j', digits(joined)) end
   return optional
 end
@@ -76,12 +75,12 @@ end
 local function accept_due(agenda, n, from)
   local known = agenda.backlogs[n.category] ~= nil
   local backlog = backlog_of(agenda, n.category)
-  local at_place = place(tonumber(n.priority), from)
+  local at_place = place(tonumber(n.priority), from or n.arrival)
   local passes = n.bypasses or
     backlog.next > 0 and (n.exempt and backlog.rule < 0 or n.overtakes and goes_first(n, backlog, at_place))
-  local since = stray_since(n.arrival, from, tonumber(n.send_at))
+  local since = stray_since(n.accepted, from, tonumber(n.send_at))
   local joined = add_to_backlog(agenda, backlog, n.id, at_place, passes, n.before == '1', since)
-  if n.before == '2' and not passes and backlog.since < YEAR_2020 then backlog.since = backlog.since + 1 end
+  if n.before == '2' and not passes and backlog.since < LEAST_MOMENT then backlog.since = backlog.since + 1 end
   store(n, 'q', optional_fields(n, from, joined))
   -- A backlog that is not empty has a wake-up. But a notification that passes what others wait for does not wait for it,
   -- and one that would wait for too long ends at once.
@@ -107,7 +106,7 @@ end
 local function accept_in_flight(n)
   local lease, generation, attempt, at, epoch, basis =
     string.match(n.state, '^s (%d+) (%d+) (%d+) (%d+) (%d+) (.*)$')
-  local fields = optional_fields(n, n.arrival)
+  local fields = optional_fields(n)
   for _, value in ipairs({ 'g', generation, 'm', at, 'P', basis, 'E', generation .. ' ' .. epoch,
     'o', digits(generation - attempt) }) do
     fields[#fields + 1] = value
@@ -120,16 +119,16 @@ local function accept_in_flight(n)
 end
 
 local function accept(n)
-  if n.arrival == 0 then n.arrival = math.max(now - YEAR_2020, last + 1) end
+  if n.arrival == 0 then n.arrival = last + 1 end
   last = math.max(last, n.arrival)
   if ARGV[3] == '1' then elsewhere[n.category] = (elsewhere[n.category] or 0) + 1 end
   count('accepted', 1)
   note_history('A', n.category)
   if #n.state > 1 then n.before, n.state = string.match(n.state, '^%a(%d?)'), string.gsub(n.state, '^(%a)%d', '%1') end
   if string.sub(n.state, 1, 1) == 's' then return accept_in_flight(n) end
-  local agenda, from = open_agenda(n.user), n.arrival
+  local agenda, from = open_agenda(n.user), nil
   if n.collapse ~= '' then
-    store(n, 'q', optional_fields(n, from))
+    store(n, 'q', optional_fields(n))
     if superseded(n.category, n.user, n.id) then
       finish(n.id, n.category, 'R', 'collapse_key', retention) -- a newer one came first, and may have been sent
       return
@@ -144,18 +143,22 @@ end
 
 local result = { deferrals, 0 }
 for i = 4, #ARGV, 12 do
-  local first = call('HMGET', partition .. 'n:' .. ARGV[i], 'v', 'u', 'c', 'b')
+  local first = call('HMGET', partition .. 'n:' .. ARGV[i], 'A', 'u', 'c', 'b')
   if first[1] then
-    result[#result + 1] = { tonumber(first[1]) + YEAR_2020, first[2], first[3], first[4] }
+    result[#result + 1] = { tonumber(first[1]), first[2], first[3], first[4] }
   else
     local n = {
       id = ARGV[i], category = ARGV[i + 1], user = ARGV[i + 2], priority = ARGV[i + 3], send_at = ARGV[i + 4],
       expires_at = ARGV[i + 5], collapse = ARGV[i + 6], payload = ARGV[i + 7], arrival = tonumber(ARGV[i + 8]),
-      state = ARGV[i + 9], bypasses = ARGV[i + 10] == '1', personal = ARGV[i + 11] == '1',
+      accepted = now, state = ARGV[i + 9], bypasses = ARGV[i + 10] == '1', personal = ARGV[i + 11] == '1',
       exempt = ARGV[i + 10] == '2' or ARGV[i + 10] == '4', overtakes = ARGV[i + 10] == '3' or ARGV[i + 10] == '4',
     }
+    if not n.arrival then
+      local arrival, age = string.match(ARGV[i + 8], '^(%d+) (%d+)$')
+      n.arrival, n.accepted = tonumber(arrival), now - age
+    end
     accept(n)
-    result[#result + 1] = n.arrival + YEAR_2020
+    result[#result + 1] = n.accepted
   end
 end
 call('SET', partition .. 'a', digits(last))

@@ -7,10 +7,10 @@
 --                     which wait for the end of a closed interval), scheduled, retrying (of these held, which wait for
 --                     their provider, not after a failure); the totals; in a guarded store the deferrals of each
 --                     category
---   a          string the latest arrival
+--   a          string the highest arrival, see place
 --   e          zset   in flight: notification → end of its lease
 --   y          zset   waiting with an expiry: notification → when it expires
---   o          zset   backlogs that a rule blocks → arrival of their first
+--   o          zset   backlogs that a rule blocks → when their first was accepted, µs
 --   quiet      zset   backlogs that a closed interval blocks → the moment from which their first may go
 --   v          hash   user → how many of the user's backlogs are blocked
 --   wakeups    zset   user → the moment by which the wake-up must have come; the sweeper replaces one that has not
@@ -46,16 +46,16 @@
 --   r:<user>   zset   what is later: notification → not before (a send_at or a retry)
 -- Per backlog, named category:user (a category holds no colon):
 --   w:<name>   zset   the backlog: notification → place, by priority and arrival
---   s:<name>   zset   those in the backlog whose place does not tell since when max_defer counts, such as retries → since
---                     when it does, µs
+--   s:<name>   zset   those in the backlog for which max_defer does not count since their acceptance, such as retries, or
+--                     that have another place than they had then → since when it counts, µs
 --   x:<name>   hash   collapse key → the waiting notification that has it
 --   h:…        string arrival of the newest with a collapse key; its name holds the key's length, the key and the
 --                     backlog
 -- and the limiter's keys: <algorithm>:<name>, u:<user> the log of the user's cap, cap:<cap>:<user> that of a named cap,
 -- whose name holds no colon. Per notification:
---   n:<id>     hash   u user, c category, p priority, v arrival, s state, g generation, o grants returned untried,
---                     f failures, x crashes, d deferrals, e expires, k collapse key, b payload, y reason,
---                     m admitted at, t not before, z ended, h history, w waits for its provider,
+--   n:<id>     hash   u user, c category, p priority, v arrival, A when it was accepted, µs, s state, g generation,
+--                     o grants returned untried, f failures, x crashes, d deferrals, e expires, k collapse key,
+--                     b payload, y reason, m admitted at, t not before, z ended, h history, w waits for its provider,
 --                     r when its latest retry was due, R when that was set, l the arrival that its place follows
 --                     instead of v, j how often its backlog had been blocked when it joined (absent: 0), i 1 when its
 --                     priority bypasses,
@@ -75,10 +75,13 @@
 
 local partition = KEYS[1]
 
--- 2^51: a place is (priority-1)·2^51 + arrival. It is exact in a double while arrivals, in µs since the year 2020, stay
--- below 2^51 (until 2091). Places can be compared across all backlogs of a partition.
+-- 2^51: a place is (priority-1)·2^51 + arrival. The arrival is a number that only orders: whoever is accepted later has a
+-- higher one, whatever the clocks say. It is exact in a double while it stays below 2^51. Places can be compared across
+-- all backlogs of a partition.
 local BAND = 2251799813685248
-local YEAR_2020 = 1577836800000000
+
+-- What is less is a count, not a moment, in µs.
+local LEAST_MOMENT = 100000000000000
 
 -- The changes of the counts; write_changes writes them.
 local counted = {}
@@ -204,13 +207,6 @@ local function is_quiet(backlog) return backlog.next > 0 and backlog.rule < 0 en
 -- set_of_blocked is the set that a backlog is in which a closed interval blocks, or a rule.
 local function set_of_blocked(quiet) return partition .. (quiet and 'quiet' or 'o') end
 
--- score_of_blocked is the score there of a backlog that is blocked until a moment.
-local function score_of_blocked(backlog, next_, quiet)
-  if quiet then return digits(next_) end
-  local first = redis.call('ZRANGE', backlog.key, '0', '0', 'WITHSCORES')[2]
-  return digits(tonumber(first) % BAND)
-end
-
 -- set_blocked sets the moment from which the first of a backlog may go, and the rule that blocks it until then. That
 -- defers the whole backlog; those that were not deferred before are counted now.
 local function set_blocked(agenda, backlog, next_, rule, capped, most)
@@ -220,7 +216,7 @@ local function set_blocked(agenda, backlog, next_, rule, capped, most)
   count('capped', (capped and size or 0) - (backlog.capped and before or 0))
   local quiet, was_quiet = rule < 0, is_quiet(backlog)
   count('quiet', (quiet and size or 0) - (was_quiet and before or 0))
-  local again = backlog.since < YEAR_2020 and backlog.since or 0
+  local again = backlog.since < LEAST_MOMENT and backlog.since or 0
   if backlog.next == 0 then
     redis.call('HINCRBY', partition .. 'v', agenda.user, '1')
     backlog.since = now
@@ -230,7 +226,7 @@ local function set_blocked(agenda, backlog, next_, rule, capped, most)
     backlog.blocks, backlog.fresh = backlog.blocks + 1, 0
   end
   if backlog.next > 0 and was_quiet ~= quiet then redis.call('ZREM', set_of_blocked(was_quiet), backlog.name) end
-  redis.call('ZADD', set_of_blocked(quiet), score_of_blocked(backlog, next_, quiet), backlog.name)
+  redis.call('ZADD', set_of_blocked(quiet), digits(quiet and next_ or backlog.first.accepted), backlog.name)
   backlog.next, backlog.rule, backlog.capped, backlog.most = next_, rule, capped, most
   mark_changed(agenda, backlog)
 end
@@ -272,12 +268,11 @@ end
 -- strays_of is the set of those in a backlog whose place does not tell since when max_defer counts for them.
 local function strays_of(backlog) return partition .. 's:' .. backlog.name end
 
--- stray_since returns since when max_defer counts for a notification of that set, and nil for any other: one that was to
--- come later, or was retried, keeps the place of its arrival, or has that of another. `from` is the arrival that its
--- place follows, `not_before` the later of its fields t and n.
-local function stray_since(arrival, from, not_before)
-  local since = math.max(arrival + YEAR_2020, not_before)
-  return since ~= from + YEAR_2020 and since or nil
+-- stray_since returns since when max_defer counts for a notification of that set, and nil for any other. `from` is the
+-- arrival that its place follows instead of its own, if any, `not_before` the later of its fields t and n.
+local function stray_since(accepted, from, not_before)
+  local since = math.max(accepted, not_before)
+  return (from or since ~= accepted) and since or nil
 end
 
 -- add_to_backlog puts a notification into a backlog. One that was `deferred` before is not counted again. `since` is when
@@ -316,7 +311,7 @@ local function note_removal(agenda, backlog, joined)
   if not was_deferred(backlog, joined) then
     backlog.fresh = math.max(0, backlog.fresh - 1)
     -- Those from before a rebuild go first.
-    if backlog.since > 0 and backlog.since < YEAR_2020 then backlog.since = backlog.since - 1 end
+    if backlog.since > 0 and backlog.since < LEAST_MOMENT then backlog.since = backlog.since - 1 end
   elseif backlog.next > 0 then
     count('deferred', -1)
     if backlog.capped then count('capped', -1) end

@@ -47,10 +47,10 @@ end
 local function read_first(agenda, backlog)
   local first = backlog.first
   local id = first.id
-  local f = redis.call('HMGET', partition .. 'n:' .. id, 'v', 'p', 'g', 'o', 'f', 'e', 'k', 'b', 'd', 'h', 'j', 't', 'r',
+  local f = redis.call('HMGET', partition .. 'n:' .. id, 'A', 'p', 'g', 'o', 'f', 'e', 'k', 'b', 'd', 'h', 'j', 't', 'r',
     'n', 'l')
   if f[1] and not (f[6] and tonumber(f[6]) <= now) then
-    first.arrival, first.priority, first.generation = tonumber(f[1]), tonumber(f[2]), tonumber(f[3] or 0)
+    first.accepted, first.priority, first.generation = tonumber(f[1]), tonumber(f[2]), tonumber(f[3] or 0)
     first.returned, first.failures, first.expires = tonumber(f[4] or 0), tonumber(f[5] or 0), f[6]
     first.collapse, first.payload, first.deferrals = f[7], f[8], tonumber(f[9] or 0)
     first.history, first.joined, first.due = f[10] or '', f[11], tonumber(f[13] or 0)
@@ -114,7 +114,7 @@ do
     plan.expires = tonumber(first.expires)
     backlog.at, backlog.why, bound = decide_now(plan, math.max(now, backlog.granted or 0), exempt or drops)
     backlog.bound = math.max(bound, backlog.next)
-    local since = math.max(first.arrival + YEAR_2020, first.not_before)
+    local since = math.max(first.accepted, first.not_before)
     if backlog.at - since > category_settings.max_defer then return 'max_defer' end
     return is_dropped(backlog, drops) and 'quiet_hours' or nil
   end
@@ -127,7 +127,7 @@ do
       local first = backlog.first
       if looks <= 0 then return false end
       looks, backlog.decided = looks - 1 - #backlog.plan.rules, request.grants
-      if not first.arrival and not read_first(agenda, backlog) then return false end
+      if not first.accepted and not read_first(agenda, backlog) then return false end
       if backlog.first == first then
         local ends = decide(backlog, category_settings)
         if not ends then return true end
@@ -199,11 +199,11 @@ end
 local grant
 do
   -- slot_of returns the slot of the first of a backlog: since when it might have gone, at the earliest. That is the last
-  -- of these moments: its arrival, its send_at, the end of its back-off or of the wait for its provider, the moment from
+  -- of these moments: its acceptance, its send_at, the end of its back-off or of the wait for its provider, the moment from
   -- which the limits allow it, and the first try after a pause.
   local function slot_of(backlog)
     local n = backlog.first
-    local slot = math.max(n.arrival + YEAR_2020, n.not_before, n.due, backlog.bound)
+    local slot = math.max(n.accepted, n.not_before, n.due, backlog.bound)
     if backlog.next == 0 then slot = math.max(slot, backlog.ready) end
     return math.min(slot, backlog.at)
   end
@@ -223,7 +223,7 @@ do
     local fields = { 's', 's', 'g', generation, 'm', digits(at), 'P', basis }
     if #backlog.plan.named > 0 then fields[9], fields[10] = 'K', caps_of(backlog.plan) end
     if was_deferred(backlog, n.joined) and n.deferrals == 0 then
-      n.deferrals, n.history = 1, n.history .. deferral_of(backlog, n.arrival)
+      n.deferrals, n.history = 1, n.history .. deferral_of(backlog, n.accepted)
       local i = #fields
       fields[i + 1], fields[i + 2], fields[i + 3], fields[i + 4] = 'd', '1', 'h', n.history
     end
@@ -235,7 +235,7 @@ do
     budget, looks = budget - 1, looks + 1 + #backlog.plan.rules -- this look was not in vain
     request.grants = request.grants + 1
     put_grant(n.id, backlog.category, at, slot, backlog.why, n.generation, n.generation - n.returned, n.failures,
-      n.arrival + YEAR_2020, n.payload, n.deferrals, n.history, math.max(n.arrival + YEAR_2020, n.not_before), basis)
+      n.accepted, n.payload, n.deferrals, n.history, math.max(n.accepted, n.not_before), basis)
     has_given = true
     note_in_round(generation .. ' ' .. n.id .. ' ')
   end
@@ -255,15 +255,25 @@ do
     end
   end
 
-  -- oldest_of returns the same of those of a priority that do not stray: the first. `among` is how many stray.
-  local function oldest_of(backlog, priority, among, before)
-    local low, high = (priority - 1) * BAND, (priority - 1) * BAND + math.max(0, before - YEAR_2020)
-    local ids = redis.call('ZRANGEBYSCORE', backlog.key, digits(low), '(' .. digits(high), 'LIMIT', '0', digits(among + 1))
-    if among == 0 or #ids == 0 then return ids[1] end
-    local since = redis.call('ZMSCORE', strays_of(backlog), unpack(ids))
-    for i, id in ipairs(ids) do
-      if not since[i] then return id end
+  -- settled_first returns the first of those of a priority that do not stray. `among` is how many stray.
+  local function settled_first(backlog, priority, among)
+    local low, high, from, most = digits((priority - 1) * BAND), '(' .. digits(priority * BAND), 0, 1
+    while from <= among do
+      local ids = redis.call('ZRANGEBYSCORE', backlog.key, low, high, 'LIMIT', digits(from), digits(most))
+      if among == 0 or #ids == 0 then return ids[1] end
+      local since = redis.call('ZMSCORE', strays_of(backlog), unpack(ids))
+      for i, id in ipairs(ids) do
+        if not since[i] then return id end
+      end
+      from, most = from + most, 10 * most
     end
+  end
+
+  -- oldest_of returns the same of those of a priority that do not stray. The first of them waits for the longest: if the
+  -- clock was set back, those behind it may seem to, and wait until it goes.
+  local function oldest_of(backlog, priority, among, before)
+    local id = settled_first(backlog, priority, among)
+    if id and tonumber(redis.call('HGET', partition .. 'n:' .. id, 'A') or 0) < before then return id end
   end
 
   -- oldest returns one of a backlog that limits hold, and that waits since before a moment; nil when there is none.

@@ -9,8 +9,8 @@ local function add_to_history(id, at, kind, detail)
 end
 
 -- deferral_of returns the line of history about the deferral of a notification in a backlog.
-local function deferral_of(backlog, arrival)
-  local since = math.max(backlog.since, arrival + YEAR_2020)
+local function deferral_of(backlog, accepted)
+  local since = math.max(backlog.since, accepted)
   return digits(since) .. ' deferred ' .. digits(math.max(backlog.next, since)) .. ' ' .. backlog.rule .. '\n'
 end
 
@@ -111,7 +111,7 @@ end
 -- false when the notification is in neither. Its caller has to call cover_rest, unless it looks at all that waits.
 local function remove_waiting(agenda, id)
   local key = partition .. 'n:' .. id
-  local f = redis.call('HMGET', key, 'c', 'k', 'e', 'j', 's', 'w', 'v', 'd', 'l', 't', 'n')
+  local f = redis.call('HMGET', key, 'c', 'k', 'e', 'j', 's', 'w', 'A', 'd', 'l', 't', 'n')
   local backlog = agenda.backlogs[f[1]]
   if backlog and redis.call('ZREM', backlog.key, id) == 1 then
     if f[9] or f[10] or f[11] then redis.call('ZREM', strays_of(backlog), id) end
@@ -136,10 +136,10 @@ end
 -- replaced another has the arrival of the other. It returns the backlog.
 local function return_to_backlog(agenda, id)
   local key = partition .. 'n:' .. id
-  local f = redis.call('HMGET', key, 'p', 'v', 'k', 'e', 'l', 'c', 'd', 'i', 'j', 't', 'n')
-  local backlog, from = backlog_of(agenda, f[6]), tonumber(f[5] or f[2])
-  local since = stray_since(tonumber(f[2]), from, math.max(tonumber(f[10] or 0), tonumber(f[11] or 0)))
-  local joined = add_to_backlog(agenda, backlog, id, place(tonumber(f[1]), from), f[8], f[7], since)
+  local f = redis.call('HMGET', key, 'p', 'v', 'k', 'e', 'l', 'c', 'd', 'i', 'j', 't', 'n', 'A')
+  local backlog, arrival = backlog_of(agenda, f[6]), tonumber(f[5] or f[2])
+  local since = stray_since(tonumber(f[12]), f[5], math.max(tonumber(f[10] or 0), tonumber(f[11] or 0)))
+  local joined = add_to_backlog(agenda, backlog, id, place(tonumber(f[1]), arrival), f[8], f[7], since)
   if joined ~= tonumber(f[9] or 0) then
     redis.call('HSET', key, 's', 'q', 'j', digits(joined))
   else

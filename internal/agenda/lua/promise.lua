@@ -113,7 +113,7 @@ end
 -- where_is returns where a notification stands.
 local function where_is(id, category, at_place, collapse, due_then)
   local backlog = category.backlog
-  local f = redis.call('HMGET', partition .. 'n:' .. id, 's', 'j', 'd', 'v', 'p', 'l', 'm', 'y', 'e')
+  local f = redis.call('HMGET', partition .. 'n:' .. id, 's', 'j', 'd', 'v', 'p', 'l', 'm', 'y', 'e', 'A')
   local due = f[1] and tonumber(redis.call('ZSCORE', agenda.later, id) or 0) or 0
   local found = f[1] and redis.call('ZSCORE', backlog.key, id)
   local replaced, held_place, before_held = '', 0, 0
@@ -128,7 +128,7 @@ local function where_is(id, category, at_place, collapse, due_then)
   local deferred, line = false, ''
   if found then
     deferred = was_deferred(backlog, f[2])
-    if deferred and not f[3] then line = deferral_of(backlog, tonumber(f[4])) end
+    if deferred and not f[3] then line = deferral_of(backlog, tonumber(f[10])) end
   end
   return { f[1] or '', found and 1 or 0, due, at_place, count_before(backlog, at_place),
     deferred and backlog.next > 0 and 1 or 0, line, tonumber(f[7] or 0), f[8] or '', tonumber(f[9] or 0),

@@ -23,11 +23,11 @@ end
 
 -- put_grant adds a grant.
 local function put_grant(
-  id, category, at, slot, rule, generation, attempt, failures, arrival, payload, deferrals, history, since, basis
+  id, category, at, slot, rule, generation, attempt, failures, accepted, payload, deferrals, history, since, basis
 )
   local r, i = reply, reply_size
   r[i + 1], r[i + 2], r[i + 3], r[i + 4], r[i + 5], r[i + 6] = id, category, at, slot, rule, generation
-  r[i + 7], r[i + 8], r[i + 9], r[i + 10], r[i + 11], r[i + 12] = attempt, failures, arrival, payload, deferrals, history
+  r[i + 7], r[i + 8], r[i + 9], r[i + 10], r[i + 11], r[i + 12] = attempt, failures, accepted, payload, deferrals, history
   r[i + 13], r[i + 14] = since, basis
   reply_size = i + 14
 end
@@ -75,13 +75,13 @@ end
 local function put_grants_in_flight(given)
   local place, grants = reserve(), 0
   for of, id in string.gmatch(given, '(%d+) (%S+)') do
-    local f = redis.call('HMGET', partition .. 'n:' .. id, 's', 'c', 'm', 'g', 'o', 'f', 'v', 'b', 'd', 'h', 't', 'n',
+    local f = redis.call('HMGET', partition .. 'n:' .. id, 's', 'c', 'm', 'g', 'o', 'f', 'A', 'b', 'd', 'h', 't', 'n',
       'P')
     if f[1] == 's' and f[4] == of then
       of, grants = tonumber(of), grants + 1
-      local arrival = tonumber(f[7]) + YEAR_2020
+      local accepted = tonumber(f[7])
       put_grant(id, f[2], tonumber(f[3]), tonumber(f[3]), 0, of, of - tonumber(f[5] or 0), tonumber(f[6] or 0),
-        arrival, f[8], tonumber(f[9] or 0), f[10] or '', math.max(arrival, tonumber(f[11] or 0), tonumber(f[12] or 0)),
+        accepted, f[8], tonumber(f[9] or 0), f[10] or '', math.max(accepted, tonumber(f[11] or 0), tonumber(f[12] or 0)),
         f[13] or '')
     end
   end

@@ -13,7 +13,7 @@
 -- ARGV[7]  wait before a retry in µs
 -- ARGV[8]  1: refund the throttle slot
 -- ARGV[9]  1: the attempt counts as a failure; 2: there was no attempt, and the retry waits for its provider; 3: the
---          retry comes back behind what waits by then; 4: both 1 and 3
+--          retry comes back behind what waits now; 4: both 1 and 3
 -- ARGV[10] retention of ended notifications in ms
 -- ARGV[11] the number of the epoch that granted it; 0 in a store that is not guarded
 -- ARGV[12] the provider's reply, for people to read; it holds no control character
@@ -25,12 +25,12 @@ local reply = ARGV[12]
 local wait, refunds, counts_as, retention = tonumber(ARGV[7]), ARGV[8] == '1', ARGV[9], ARGV[10]
 local fails, behind = counts_as == '1' or counts_as == '4', counts_as == '3' or counts_as == '4'
 local key = partition .. 'n:' .. id
-local f = redis.call('HMGET', key, 's', 'g', 'v', 'm', 'e', 'k', 'a', 'o', 'K', 'P', 'E')
+local f = redis.call('HMGET', key, 's', 'g', 'K', 'm', 'e', 'k', 'a', 'o', 'E', 'P')
 local CURRENT, STALE = { 0, deferrals }, { 1, deferrals }
 
 -- granted_in returns the number of the epoch that the generation in flight was granted in.
 local function granted_in()
-  local restored, epoch = string.match(f[11] or '', '^(%d+) (%d+)$')
+  local restored, epoch = string.match(f[9] or '', '^(%d+) (%d+)$')
   return restored == generation and epoch or string.match(EPOCH, '^%d+')
 end
 if f[2] ~= generation or GUARDED and granted_in() ~= ARGV[11] then return STALE end
@@ -70,7 +70,7 @@ local function retry(due)
   if f[6] then redis.call('HSETNX', collapse_set(category, user), f[6], id) end
   count('retrying', 1)
   if fails then redis.call('HSET', key, 'n', digits(due)) end
-  if behind then redis.call('HSET', key, 'l', digits(due - YEAR_2020)) end
+  if behind then redis.call('HSET', key, 'l', digits(redis.call('INCR', partition .. 'a'))) end
   if counts_as == '2' then
     redis.call('HSET', key, 'w', '1')
     untried()
@@ -83,7 +83,7 @@ end
 local function charged_plan()
   local plan = read_plan(13)
   plan.named = {}
-  for name in string.gmatch(f[9] or '', '%S+') do
+  for name in string.gmatch(f[3] or '', '%S+') do
     plan.named[#plan.named + 1] = { name = name, log = { max = 0, per = 0 } }
   end
   return set_plan_keys(plan, category, user)

@@ -30,7 +30,7 @@
 --          how many foreign tasks; of each: id, message
 --
 --          A wake-up's result is:
---          number of grants; of each: id, category, at, slot, rule, generation, attempt, failures, arrival, payload,
+--          number of grants; of each: id, category, at, slot, rule, generation, attempt, failures, accepted at, payload,
 --          deferrals, history, since when max_defer counts, basis
 --          four times the number of deferrals that were decided; of each: user, category, how many, rule
 --          0 when the wake-up is gone, 2 when it was pushed to the queue to come at once, 1 when this process holds it

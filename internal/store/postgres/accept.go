@@ -24,27 +24,39 @@ const (
 	inserters = 2
 )
 
+// arrivalBlock is how many arrivals one value of pacer.arrivals stands for, see the migration.
+const arrivalBlock = 100
+
+// arrivalBlocks is how many values of pacer.arrivals a batch needs. Its n-th notification has the arrival
+// blocks[n / arrivalBlock] + n % arrivalBlock.
+func arrivalBlocks(batch []*notification.Notification) int {
+	return (len(batch) + arrivalBlock - 1) / arrivalBlock
+}
+
 // insertSQL accepts the notifications whose ids and idempotency keys are new. It returns when each of those was
-// accepted, and whether its user has opted out of it. Of two notifications in one statement the first has the earlier
-// moment: the moment decides the order, and which of two with the same collapse key is newer. $17 is 'yes' when the
-// process counts in its own metrics what it accepts. All processes insert in the order of the keys and ids: one that is
-// being accepted elsewhere is waited for, and two statements with the same ids in different order would wait for each
-// other.
+// accepted, its arrival, and whether its user has opted out of it. Of two notifications in one statement the first has
+// the lower arrival, which decides the order, and which of two with the same collapse key is newer. $17 is 'yes' when
+// the process counts in its own metrics what it accepts, $18 how many blocks of arrivals it takes. All processes insert
+// in the order of the keys and ids: one that is being accepted elsewhere is waited for, and two statements with the same
+// ids in different order would wait for each other.
 const insertSQL = `
 WITH begun AS MATERIALIZED (SELECT clock_timestamp() AS at, set_config('pacer.counted', $17, true),
-	` + setLockWait + `)
-INSERT INTO pacer.notifications AS n (` + givenColumns + `, accepted_at)
-SELECT ` + givenColumns + `, begun.at + place * interval '1 microsecond'
+	` + setLockWait + `,
+	ARRAY (SELECT nextval('pacer.arrivals') FROM generate_series(1, $18)) AS blocks)
+INSERT INTO pacer.notifications AS n (` + givenColumns + `, accepted_at, arrival)
+SELECT ` + givenColumns + `, begun.at, begun.blocks[1 + (place - 1) / 100] + (place - 1) % 100
 FROM begun, unnest(` + givenArrays + `) WITH ORDINALITY AS a(` + givenColumns + `, place)
 ORDER BY idempotency_key, id, place
 ON CONFLICT DO NOTHING
-RETURNING n.id, n.accepted_at, ` + optedOutSQL
+RETURNING n.id, n.accepted_at, n.arrival, ` + optedOutSQL
 
 // insertResult is what the database did with a notification.
 type insertResult struct {
-	at time.Time
-	// fresh is true for a notification that was accepted now; else first is the one that has its id.
+	// fresh is true for a notification that was accepted now, at a moment and with an arrival; else first is the one
+	// that has its id.
 	fresh, optedOut bool
+	at              time.Time
+	arrival         int64
 	first           *notification.Notification
 	// placing puts it into its backlog; nil when the relay has to.
 	placing *placing
@@ -124,22 +136,16 @@ func (s *Store) acceptPart(ctx context.Context, batch []*notification.Notificati
 		case o.Err != nil:
 			return o.Err
 		}
-		accepted[part[i]] = acceptedAs(notifications[i], o.Result)
+		if o.Result.fresh {
+			notifications[i].CreatedAt, notifications[i].Arrival = o.Result.at, o.Result.arrival
+		}
+		accepted[part[i]] = intake.Accepted{Known: !o.Result.fresh, First: o.Result.first}
 		if p := o.Result.placing; p != nil && !slices.Contains(under, p) {
 			under = append(under, p)
 		}
 	}
 	s.placer.wait(ctx, under)
 	return nil
-}
-
-// acceptedAs turns the database's result for a notification into intake's.
-func acceptedAs(n *notification.Notification, found insertResult) intake.Accepted {
-	a := intake.Accepted{At: found.at, Known: !found.fresh, First: found.first}
-	if a.Known && a.First.UserID != n.UserID {
-		a.At = time.Time{}
-	}
-	return a
 }
 
 // insertAll inserts a single notification together with those of other callers, and many in a statement of their own.
@@ -271,13 +277,13 @@ func (s *Store) insertRows(ctx context.Context, batch []*notification.Notificati
 	for i, n := range slices.Backward(batch) {
 		places[n.ID] = i
 	}
-	rows, err := s.pool.Query(ctx, insertSQL, append(givenArgs(batch), s.counted)...)
+	rows, err := s.pool.Query(ctx, insertSQL, append(givenArgs(batch), s.counted, arrivalBlocks(batch))...)
 	if err != nil {
 		return nil, err
 	}
 	var id string
 	var found insertResult
-	_, err = pgx.ForEachRow(rows, []any{&id, &found.at, &found.optedOut}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&id, &found.at, &found.arrival, &found.optedOut}, func() error {
 		found.fresh = true
 		results[places[id]] = found
 		return nil
@@ -299,7 +305,7 @@ func (s *Store) findHolders(ctx context.Context, batch []*notification.Notificat
 	held, err := s.holders(ctx, keys)
 	for i, n := range batch {
 		if first := held[n.IdempotencyKey]; !results[i].fresh && first != nil {
-			results[i] = insertResult{at: first.CreatedAt, first: first}
+			results[i] = insertResult{first: first}
 		}
 	}
 	return err
@@ -325,7 +331,7 @@ func (s *Store) findKnown(ctx context.Context, batch []*notification.Notificatio
 	for i := range known {
 		first := &known[i].Notification
 		for _, at := range places[first.ID] {
-			results[at] = insertResult{at: first.CreatedAt, first: first}
+			results[at] = insertResult{first: first}
 		}
 		delete(places, first.ID)
 	}

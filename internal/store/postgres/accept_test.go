@@ -203,29 +203,6 @@ func TestWhatHasReachedRedisLeavesNothingBehind(t *testing.T) {
 	w.wantNothingLeft(t)
 }
 
-// The notifications of one statement are accepted at different moments, however fast the database is. Two of the same
-// moment would have no order, and of two with one collapse key neither would be the newer.
-func TestNotificationsOfOneStatementHaveAnOrder(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, redistest.Client(t))
-	batch := make([]*notification.Notification, 300)
-	for i := range batch {
-		batch[i] = &notification.Notification{
-			ID: fmt.Sprintf("n%03d", len(batch)-i), UserID: "ada", Category: "free", Channel: notification.ChannelLog,
-			Priority: notification.PriorityNormal,
-		}
-	}
-	accepted, err := w.store.Accept(t.Context(), batch)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := 1; i < len(accepted); i++ {
-		if !accepted[i].At.After(accepted[i-1].At) {
-			t.Fatalf("number %d was accepted at %s, the one before at %s", i, accepted[i].At, accepted[i-1].At)
-		}
-	}
-}
-
 // Two processes accept the same notifications in different order, as two consumers of a topic do after a rebalance.
 // Neither waits for a row of the other while the other waits for one of its own.
 func TestTheSameIDsInAnyOrderAreNoDeadlock(t *testing.T) {

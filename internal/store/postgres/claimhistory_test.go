@@ -40,7 +40,7 @@ func (w *world) hold(t *testing.T, times int) {
 			t.Fatal("b is not granted")
 		}
 		w.settle(t, g, held)
-		w.exec(t, "UPDATE pacer.notifications SET not_before = now()")
+		w.exec(t, "UPDATE pacer.notifications SET not_before = admitted_at")
 		w.comeDue(t, "ada")
 	}
 }

@@ -12,7 +12,7 @@ import (
 // the arrays and the rows that fill them, and for what is read.
 
 const (
-	// givenColumns are the columns that are written when a notification is accepted, besides accepted_at.
+	// givenColumns are the columns that are written when a notification is accepted, besides accepted_at and arrival.
 	givenColumns = `id, user_id, category, channel, target, title, body, data, priority, send_at, expires_at, collapse_key,
 	override, traceparent, idempotency_key, fingerprint`
 	// givenArrays are those of givenArgs, whose elements have givenColumns' names.
@@ -77,7 +77,7 @@ func appendGiven(row []byte, n *notification.Notification) []byte {
 // contentColumns are the columns of a notification n as it was accepted, besides its id and idempotency key.
 const contentColumns = `
 	n.user_id, n.category, n.channel, n.target, n.title, n.body, n.data::text, n.override::text, n.traceparent,
-	n.priority, n.send_at, n.expires_at, n.collapse_key, n.accepted_at`
+	n.priority, n.send_at, n.expires_at, n.collapse_key, n.accepted_at, n.arrival`
 
 // content takes what contentColumns has in another form than a notification.
 type content struct {
@@ -89,7 +89,7 @@ type content struct {
 // into appends where a row's contentColumns are scanned to; fill does the rest.
 func (c *content) into(targets []any, n *notification.Notification) []any {
 	return append(targets, &n.UserID, &n.Category, &c.channel, &n.To, &n.Title, &n.Body, &c.data, &c.override,
-		&n.TraceParent, &n.Priority, &c.sendAt, &c.expiresAt, &n.CollapseKey, &n.CreatedAt)
+		&n.TraceParent, &n.Priority, &c.sendAt, &c.expiresAt, &n.CollapseKey, &n.CreatedAt, &n.Arrival)
 }
 
 func (c *content) fill(n *notification.Notification) {
@@ -104,6 +104,14 @@ func text(value *string) []byte {
 		return nil
 	}
 	return []byte(*value)
+}
+
+// limiterMoment reads a moment on the limiter's clock, in µs, which is zero for NULL.
+func limiterMoment(micros *int64) time.Time {
+	if micros == nil {
+		return time.Time{}
+	}
+	return time.UnixMicro(*micros)
 }
 
 // moment reads a time, which is zero for NULL.

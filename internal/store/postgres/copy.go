@@ -19,11 +19,11 @@ import (
 
 // copySQL takes rows as they come, at little more than half of what insertSQL costs Postgres. An id that is there fails
 // all of them. The trigger that notes them as unplaced sees them as it sees those of insertSQL.
-const copySQL = "COPY pacer.notifications (" + givenColumns + ", accepted_at) FROM STDIN (FORMAT binary)"
+const copySQL = "COPY pacer.notifications (" + givenColumns + ", accepted_at, arrival) FROM STDIN (FORMAT binary)"
 
-// beginCopySQL says the database's time, which decides the order: with a default for it, COPY would take the rows one by
-// one. $1 is that of insertSQL's $17.
-const beginCopySQL = `SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
+// beginCopySQL says the database's time, and takes blocks of arrivals: with defaults for them, COPY would take the rows
+// one by one. $1 and $2 are insertSQL's $17 and $18.
+const beginCopySQL = `SELECT clock_timestamp(), ARRAY (SELECT nextval('pacer.arrivals') FROM generate_series(1, $2))
 FROM set_config('pacer.counted', $1, true) counted, ` + setLockWait
 
 // optOutsSQL returns what those of some users have opted out of who have.
@@ -51,11 +51,11 @@ func (s *Store) copyRows(ctx context.Context, batch []*notification.Notification
 		return nil, err
 	}
 	defer conn.Release() // a connection whose transaction is open is closed
-	at, err := beginCopy(ctx, conn, s.counted)
+	begun, err := s.beginCopy(ctx, conn, batch)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := conn.Conn().PgConn().CopyFrom(ctx, bytes.NewReader(encodeRows(batch, at)), copySQL); err != nil {
+	if _, err := conn.Conn().PgConn().CopyFrom(ctx, bytes.NewReader(encodeRows(batch, begun)), copySQL); err != nil {
 		failed, ok := errors.AsType[*pgconn.PgError](err)
 		if ok && failed.Code == uniqueViolation || limited.LockedOut(err) {
 			_, err = conn.Exec(ctx, "ROLLBACK")
@@ -69,27 +69,31 @@ func (s *Store) copyRows(ctx context.Context, batch []*notification.Notification
 	}
 	results := make([]insertResult, len(batch))
 	for i, n := range batch {
-		results[i] = insertResult{at: rowMoment(at, i), fresh: true, optedOut: optedOut[n.UserID].declines(n)}
+		results[i] = insertResult{
+			at: begun.at, arrival: begun.arrival(i), fresh: true, optedOut: optedOut[n.UserID].declines(n),
+		}
 	}
 	return results, nil
 }
 
-// beginCopy begins a transaction and returns the database's time.
-func beginCopy(ctx context.Context, conn *pgxpool.Conn, counted string) (at time.Time, err error) {
-	b := &pgx.Batch{} // one round trip
-	b.Queue("BEGIN")
-	b.Queue(beginCopySQL, counted).QueryRow(func(row pgx.Row) error {
-		var micros int64
-		err := row.Scan(&micros)
-		at = time.UnixMicro(micros)
-		return err
-	})
-	return at, conn.SendBatch(ctx, b).Close()
+// begunCopy is when a copy began, and its blocks of arrivals.
+type begunCopy struct {
+	at     time.Time
+	blocks []int64
 }
 
-// rowMoment is the moment of the i-th row: each has one of its own, in order.
-func rowMoment(begun time.Time, i int) time.Time {
-	return begun.Add(time.Duration(i+1) * time.Microsecond)
+// arrival is that of the i-th row.
+func (b begunCopy) arrival(i int) int64 { return b.blocks[i/arrivalBlock] + int64(i%arrivalBlock) }
+
+// beginCopy begins a transaction.
+func (s *Store) beginCopy(ctx context.Context, conn *pgxpool.Conn, batch []*notification.Notification,
+) (begun begunCopy, err error) {
+	b := &pgx.Batch{} // one round trip
+	b.Queue("BEGIN")
+	b.Queue(beginCopySQL, s.counted, arrivalBlocks(batch)).QueryRow(func(row pgx.Row) error {
+		return row.Scan(&begun.at, &begun.blocks)
+	})
+	return begun, conn.SendBatch(ctx, b).Close()
 }
 
 // optOuts is what a user has opted out of.
@@ -136,15 +140,16 @@ const copyHeader = "PGCOPY\n\xff\r\n\x00\x00\x00\x00\x00\x00\x00\x00\x00"
 const rowSize = 256
 
 // encodeRows writes a batch as copySQL reads it.
-func encodeRows(batch []*notification.Notification, begun time.Time) []byte {
+func encodeRows(batch []*notification.Notification, begun begunCopy) []byte {
 	size := 0
 	for _, n := range batch {
 		size += rowSize + len(n.UserID) + len(n.To) + len(n.Title) + len(n.Body) + len(n.Data) + len(n.Override)
 	}
 	rows := append(make([]byte, 0, size), copyHeader...)
 	for i, n := range batch {
-		rows = binary.BigEndian.AppendUint16(rows, givenCount+1)
-		rows = appendTime(appendGiven(rows, n), rowMoment(begun, i))
+		rows = binary.BigEndian.AppendUint16(rows, givenCount+2)
+		rows = appendTime(appendGiven(rows, n), begun.at)
+		rows = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(rows, 8), uint64(begun.arrival(i)))
 	}
 	return binary.BigEndian.AppendUint16(rows, 0xffff) // the end
 }

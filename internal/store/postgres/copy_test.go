@@ -45,20 +45,20 @@ func variedBatch(t *testing.T, n int) []*notification.Notification {
 	return batch
 }
 
-// rowsOf reads the rows of a batch as JSON, without their ids and without the moment of acceptance.
+// rowsOf reads the rows of a batch as JSON, without their ids, moments of acceptance and arrivals.
 func (w *world) rowsOf(t *testing.T, batch []*notification.Notification) []map[string]any {
 	t.Helper()
 	rows := make([]map[string]any, len(batch))
 	for i, n := range batch {
-		if err := w.pool.QueryRow(t.Context(), `SELECT to_jsonb(n) - '{id,accepted_at}'::text[] FROM pacer.notifications n
-			WHERE id = $1 AND accepted_at = $2`, n.ID, n.CreatedAt).Scan(&rows[i]); err != nil {
+		if err := w.pool.QueryRow(t.Context(), `SELECT to_jsonb(n) - '{id,accepted_at,arrival}'::text[]
+			FROM pacer.notifications n WHERE id = $1 AND accepted_at = $2 AND arrival = $3`, n.ID, n.CreatedAt, n.Arrival).Scan(&rows[i]); err != nil {
 			t.Fatalf("read %s, accepted at %s: %v", n.ID, n.CreatedAt, err)
 		}
 	}
 	return rows
 }
 
-// acceptInOrder accepts a batch, all of it new, and checks that each one's moment is later than the one's before.
+// acceptInOrder accepts a batch, all of it new, and checks that each one's arrival is higher than the one's before.
 func (w *world) acceptInOrder(t *testing.T, store *postgres.Store, batch []*notification.Notification) {
 	t.Helper()
 	accepted, err := store.Accept(t.Context(), batch)
@@ -66,17 +66,16 @@ func (w *world) acceptInOrder(t *testing.T, store *postgres.Store, batch []*noti
 		t.Fatal(err)
 	}
 	for i, a := range accepted {
-		batch[i].CreatedAt = a.At
 		if a.Known {
 			t.Errorf("%s was known", batch[i].ID)
 		}
 	}
-	ofUser := map[string]time.Time{}
+	ofUser := map[string]int64{}
 	for _, n := range batch {
-		if !n.CreatedAt.After(ofUser[n.UserID]) {
+		if n.Arrival <= ofUser[n.UserID] {
 			t.Errorf("%s of %s was not accepted after the one before it", n.ID, n.UserID)
 		}
-		ofUser[n.UserID] = n.CreatedAt
+		ofUser[n.UserID] = n.Arrival
 	}
 }
 

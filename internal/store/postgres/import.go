@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -69,7 +70,7 @@ INSERT INTO pacer.notifications (` + givenColumns + "," + importedColumns + `)
 SELECT ` + givenColumns + "," + importedColumns + `
 FROM unnest(` + givenArrays + `,
 	$17::timestamptz[], $18::text[], $19::text[], $20::int[], $21::int[], $22::int[], $23::int[], $24::int[],
-	$25::text[], $26::timestamptz[], $27::timestamptz[], $28::bigint[], $29::text[])
+	$25::text[], $26::bigint[], $27::timestamptz[], $28::bigint[], $29::text[], $30::bigint[])
 	AS a(` + givenColumns + "," + importedColumns + `)
 ON CONFLICT (id) DO NOTHING`
 	// heldKeysSQL returns those of some idempotency keys that have notifications.
@@ -77,7 +78,9 @@ ON CONFLICT (id) DO NOTHING`
 	// importedColumns are what has happened to a notification.
 	importedColumns = `
 	accepted_at, status, reason, generation, attempts, failures, crashes, deferrals, history, not_before, ended_at,
-	admitted_at, detail`
+	admitted_at, detail, arrival`
+	// passSQL has what is accepted from now on arrive behind $1.
+	passSQL = "SELECT setval('pacer.arrivals', greatest(nextval('pacer.arrivals'), $1::bigint / 100 * 100 + 100))"
 )
 
 func (s *Store) importNotifications(ctx context.Context, tx pgx.Tx, b *transfer.Batch) error {
@@ -89,22 +92,29 @@ func (s *Store) importNotifications(ctx context.Context, tx pgx.Tx, b *transfer.
 	if err := importKeys(ctx, tx, batch); err != nil {
 		return err
 	}
-	accepted, notBefore, ended := make([]time.Time, n), make([]*time.Time, n), make([]*time.Time, n)
+	accepted, notBefore, ended := make([]time.Time, n), make([]*int64, n), make([]*time.Time, n)
+	arrivals := make([]int64, n)
 	status, reason, history := make([]string, n), make([]string, n), make([]string, n)
 	detail := make([]string, n)
 	generation, attempts, failures := make([]int32, n), make([]int32, n), make([]int32, n)
 	crashes, deferrals, admitted := make([]int32, n), make([]int32, n), make([]int64, n)
 	for i, x := range b.Notifications {
-		accepted[i], notBefore[i], ended[i] = x.CreatedAt, timestamp(x.NotBefore), timestamp(x.EndedAt)
+		accepted[i], arrivals[i], ended[i] = x.CreatedAt, x.Arrival, timestamp(x.EndedAt)
+		if !x.NotBefore.IsZero() {
+			notBefore[i] = new(x.NotBefore.UnixMicro())
+		}
 		status[i], admitted[i] = x.Status, x.AdmittedAt
 		reason[i], history[i], detail[i] = storable(x.Reason), storable(x.History), storable(x.Detail)
 		generation[i], attempts[i], failures[i] = int32(x.Generation), int32(x.Attempts), int32(x.Failures)
 		crashes[i], deferrals[i] = int32(x.Crashes), int32(x.Deferrals)
 	}
 	args := append(givenArgs(batch), accepted, status, reason, generation, attempts, failures, crashes, deferrals,
-		history, notBefore, ended, admitted, detail)
+		history, notBefore, ended, admitted, detail, arrivals)
 	inserted, err := tx.Exec(ctx, importNotificationsSQL, args...)
 	if err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, passSQL, slices.Max(arrivals)); err != nil {
 		return err
 	}
 	if inserted.RowsAffected() < int64(n) {

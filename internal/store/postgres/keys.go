@@ -82,7 +82,7 @@ func (s *Store) acceptHeld(ctx context.Context, batch []*notification.Notificati
 	}
 	for i, n := range batch {
 		if first := held[n.IdempotencyKey]; first != nil {
-			accepted[i] = intake.Accepted{At: first.CreatedAt, Known: true, First: first}
+			accepted[i] = intake.Accepted{Known: true, First: first}
 			continue
 		}
 		others = append(others, i)

@@ -20,7 +20,7 @@ func TestClaimsAndRetriesTouchNoIndex(t *testing.T) {
 	defer func() { _ = tx.Rollback(t.Context()) }()
 	for _, change := range []string{
 		"status = 'sending', generation = 1, attempts = 1, claimed_until = now()",
-		"status = 'retrying', reason = 'transient: 503', not_before = now()",
+		"status = 'retrying', reason = 'transient: 503', not_before = admitted_at",
 		"status = 'sending', generation = 2, attempts = 2, claimed_until = now()",
 	} {
 		if _, err := tx.Exec(t.Context(), "UPDATE pacer.notifications SET "+change); err != nil {

@@ -34,8 +34,7 @@ SELECT (SELECT due_at FROM pacer.outbox WHERE NOT unchecked AND due_at < now() +
 	onTheWaySQL = `
 WITH ids AS MATERIALIZED (SELECT DISTINCT id FROM (` + outboxIDs + `) looked)
 SELECT n.* FROM ids CROSS JOIN LATERAL (
-	SELECT id, user_id, category, channel, priority, send_at, expires_at, collapse_key, accepted_at, not_before,
-		status = 'retrying', ended_at IS NOT NULL
+	SELECT ` + namedColumns + `
 	FROM pacer.notifications WHERE id = ids.id AND status IN ('waiting', 'retrying') OFFSET 0
 ) n
 WHERE n.user_id = ANY ($1) LIMIT $3`
@@ -61,7 +60,7 @@ func (s *Store) OnTheWay(ctx context.Context, users []string) ([]*notification.N
 		return nil, describe("look for notifications on their way to Redis", err)
 	}
 	slices.SortFunc(found, func(a, b *notification.Notification) int {
-		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), strings.Compare(a.ID, b.ID))
+		return cmp.Or(cmp.Compare(a.Arrival, b.Arrival), strings.Compare(a.ID, b.ID))
 	})
 	return found, lagging(len(found) > onTheWayMost)
 }

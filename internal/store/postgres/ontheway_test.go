@@ -61,7 +61,7 @@ func TestOnlyWhatWaitsIsOnTheWay(t *testing.T) {
 	w := newWorld(t, redistest.Client(t))
 	w.accept(t, "ada", "free", 3)
 	w.exec(t, "UPDATE pacer.notifications SET status = 'sending' WHERE id = 'ada-free-0'")
-	w.exec(t, `UPDATE pacer.notifications SET status = 'retrying', not_before = '2100-01-01', send_at = '2099-01-01'
+	w.exec(t, `UPDATE pacer.notifications SET status = 'retrying', not_before = 4102444800000000, send_at = '2099-01-01'
 		WHERE id = 'ada-free-2'`)
 	w.exec(t, "INSERT INTO pacer.outbox (key, ids, due_at) SELECT '~' || id, ARRAY[id], '2000-01-01' FROM pacer.notifications")
 	found := w.wantOnTheWay(t, "ada-free-1", "ada-free-2")

@@ -44,10 +44,9 @@ SELECT key, due_at, ids FROM (
 	SELECT *, sum(cardinality(ids)) OVER (ORDER BY due_at, key) - cardinality(ids) AS before FROM taken
 ) counted WHERE before < $1 ORDER BY due_at, key`
 	// namedSQL returns the notifications that rows name, but for those that are being sent: these have reached Redis.
-	namedSQL = `
-SELECT id, user_id, category, channel, priority, send_at, expires_at, collapse_key, accepted_at, not_before,
-	status = 'retrying', ended_at IS NOT NULL
-FROM pacer.notifications WHERE id = ANY ($1) AND status <> 'sending'`
+	namedSQL     = "SELECT " + namedColumns + " FROM pacer.notifications WHERE id = ANY ($1) AND status <> 'sending'"
+	namedColumns = `id, user_id, category, channel, priority, send_at, expires_at, collapse_key, accepted_at, arrival,
+	clock_timestamp() - accepted_at, not_before, status = 'retrying', ended_at IS NOT NULL`
 	// finishSQL removes rows of which nothing is left to do, and shortenSQL takes ids out of others.
 	finishSQL  = "DELETE FROM pacer.outbox WHERE key = ANY ($1)"
 	shortenSQL = `
@@ -85,6 +84,7 @@ type outboxed struct {
 // named is a notification that rows of the outbox name.
 type named struct {
 	notification.Notification
+	age             time.Duration // since its acceptance
 	notBefore       time.Time
 	retrying, ended bool
 }
@@ -93,11 +93,12 @@ type named struct {
 func scanNamed(row pgx.CollectableRow) (named, error) {
 	var n named
 	var channel string
-	var sendAt, expiresAt, notBefore *time.Time
+	var sendAt, expiresAt *time.Time
+	var notBefore *int64
 	err := row.Scan(&n.ID, &n.UserID, &n.Category, &channel, &n.Priority, &sendAt, &expiresAt, &n.CollapseKey,
-		&n.CreatedAt, &notBefore, &n.retrying, &n.ended)
+		&n.CreatedAt, &n.Arrival, &n.age, &notBefore, &n.retrying, &n.ended)
 	n.Channel, n.SendAt, n.ExpiresAt = notification.Channel(channel), moment(sendAt), moment(expiresAt)
-	n.notBefore = moment(notBefore)
+	n.notBefore = limiterMoment(notBefore)
 	return n, err
 }
 
@@ -271,12 +272,9 @@ func (r *Relay) removed(ctx context.Context, partition int, id string, away *par
 	return false
 }
 
-// entry is the notification as its agenda takes it. Its acceptance decides its place in the backlog, however late it
-// gets there.
+// entry is the notification as its agenda takes it.
 func (n *named) entry() agenda.Entry {
-	e := entryOf(&n.Notification)
-	e.Arrival = n.CreatedAt
-	return retriedAt(e, n.notBefore, n.retrying)
+	return retriedAt(entryOf(&n.Notification, n.age), n.notBefore, n.retrying)
 }
 
 // retriedAt is an entry whose retry is due at a moment, or was; zero for one that was never tried. That moment also

@@ -96,15 +96,14 @@ func (p *placer) place(ctx context.Context, accepted []*notification.Notificatio
 	}
 }
 
-// newPlacing makes the placing of the notifications that have the given indexes, and notes it in their results. Their
-// acceptance decides their places in the backlogs, however late they get there.
+// newPlacing makes the placing of the notifications that have the given indexes, and notes it in their results.
 func newPlacing(partition int, indexes []int, accepted []*notification.Notification, results []insertResult) *placing {
 	w := &placing{
 		partition: partition, entries: make([]agenda.Entry, len(indexes)), done: make(chan struct{}),
 	}
 	for entry, i := range indexes {
-		w.entries[entry] = entryOf(accepted[i])
-		w.entries[entry].Arrival = results[i].at
+		w.entries[entry] = entryOf(accepted[i], 0)
+		w.entries[entry].Arrival = results[i].arrival
 		if results[i].optedOut {
 			w.optedOut = append(w.optedOut, accepted[i].ID)
 		}
@@ -174,12 +173,13 @@ func (p *placer) putIntoBacklogs(ctx context.Context, w *placing) bool {
 	return all
 }
 
-// entryOf is a new notification as its agenda takes it.
-func entryOf(n *notification.Notification) agenda.Entry {
+// entryOf is a notification that was accepted so long ago, as its agenda takes it. Its arrival decides its place in the
+// backlog, however late it gets there.
+func entryOf(n *notification.Notification, age time.Duration) agenda.Entry {
 	return agenda.Entry{
 		ID: n.ID, UserID: n.UserID, Category: n.Category, Priority: n.Priority, SendAt: n.SendAt,
-		ExpiresAt:   n.ExpiresAt,
-		CollapseKey: n.CollapseKey, Payload: agenda.OnChannel(n.Channel),
+		ExpiresAt: n.ExpiresAt, CollapseKey: n.CollapseKey, Payload: agenda.OnChannel(n.Channel),
+		Arrival: n.Arrival, Age: age,
 	}
 }
 

@@ -59,7 +59,7 @@ func TestAcceptingDoesNotWaitForRedis(t *testing.T) {
 	s := w.standing(t, postgres.Config{PlacePatience: 10 * time.Millisecond})
 	early := batchOf("ada", "free", 100)
 	for _, n := range early[:20] {
-		if a := s.accept(t, []*notification.Notification{n}); a[0].At.IsZero() || a[0].Known {
+		if a := s.accept(t, []*notification.Notification{n}); n.CreatedAt.IsZero() || a[0].Known {
 			t.Errorf("accepted as %+v", a[0])
 		}
 	}

@@ -12,11 +12,12 @@ import (
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
-// openSQL returns notifications that have not ended, in the order of arrival, behind a place in that order. It leaves
-// out what a producer wrote into the database and no process has allowed: it is in no backlog, and the relay checks it.
+// openSQL returns notifications that have not ended, as they were accepted, behind a place in that order. It leaves out
+// what a producer wrote into the database and no process has allowed: it is in no backlog, and the relay checks it.
 const openSQL = `
-SELECT id, user_id, category, priority, send_at, expires_at, collapse_key, status, not_before, claimed_until,
-	accepted_at, channel, token, attempts, policy_version, zone, deferrals > 0
+SELECT id, user_id, category, priority, send_at, expires_at, collapse_key, status, not_before,
+	claimed_until - clock_timestamp(), accepted_at, clock_timestamp() - accepted_at, arrival, channel, token,
+	attempts, policy_version, zone, deferrals > 0
 FROM pacer.notifications n
 WHERE ended_at IS NULL AND (accepted_at, id) > ($1, $2) AND NOT (status = 'waiting' AND ` + uncheckedSQL + `)
 ORDER BY accepted_at, id LIMIT $3`
@@ -24,9 +25,10 @@ ORDER BY accepted_at, id LIMIT $3`
 // open is a notification that has not ended.
 type open struct {
 	agenda.Entry
-	status                 string
-	notBefore, leasedUntil time.Time
-	acceptedAt             time.Time
+	status     string
+	notBefore  time.Time
+	leasedFor  time.Duration // from now on
+	acceptedAt time.Time
 	// claim is the token of the latest claim, attempts how many there were, basis what the latest was admitted by.
 	claim    string
 	attempts int
@@ -38,15 +40,18 @@ type open struct {
 // scanOpen reads a row of openSQL.
 func scanOpen(row pgx.CollectableRow) (open, error) {
 	var o open
-	var sendAt, expiresAt, notBefore, leased *time.Time
+	var sendAt, expiresAt *time.Time
+	var notBefore *int64
+	var leased *time.Duration
 	var channel notification.Channel
 	err := row.Scan(&o.ID, &o.UserID, &o.Category, &o.Priority, &sendAt, &expiresAt, &o.CollapseKey, &o.status,
-		&notBefore, &leased,
-		&o.acceptedAt, &channel, &o.claim, &o.attempts, &o.basis.PolicyVersion, &o.basis.Zone,
-		&o.deferred)
+		&notBefore, &leased, &o.acceptedAt, &o.Age, &o.Arrival, &channel, &o.claim, &o.attempts,
+		&o.basis.PolicyVersion, &o.basis.Zone, &o.deferred)
 	o.Payload = agenda.OnChannel(channel)
-	o.SendAt, o.ExpiresAt, o.notBefore, o.leasedUntil = moment(sendAt), moment(expiresAt), moment(notBefore),
-		moment(leased)
+	o.SendAt, o.ExpiresAt, o.notBefore = moment(sendAt), moment(expiresAt), limiterMoment(notBefore)
+	if leased != nil {
+		o.leasedFor = *leased
+	}
 	return o, err
 }
 
@@ -56,12 +61,12 @@ const leaseBeyond = 100 * time.Millisecond
 
 // entry is the notification as its agenda takes it. One that is being sent stays with its worker until the lease ends.
 // If it is not known under which grant, as after an import, it comes again by then as a retry; if it has ended, that
-// one's claim is declined.
-func (o open) entry() agenda.Entry {
+// one's claim is declined. now is the limiter's: Postgres's clock may be another, and tells only how long a lease is.
+func (o open) entry(now time.Time) agenda.Entry {
 	if o.status != string(notification.StatusSending) {
 		return retriedAt(o.Entry, o.notBefore, o.status == string(notification.StatusRetrying))
 	}
-	leasedUntil := o.leasedUntil.Add(leaseBeyond)
+	leasedUntil := now.Add(o.leasedFor + leaseBeyond)
 	g, ok := readToken(o.claim)
 	if !ok {
 		return retriedAt(o.Entry, leasedUntil, true)
@@ -135,14 +140,18 @@ func readComing(ctx context.Context, tx querier) (map[string]bool, error) {
 }
 
 func (r *rebuild) restoreBatch(ctx context.Context, batch []open, coming map[string]bool) error {
+	now, err := r.store.agendas.Now(ctx)
+	if err != nil {
+		return err
+	}
 	partitions := map[int][]agenda.Entry{}
 	for _, o := range batch {
 		partition := r.store.agendas.PartitionOf(o.UserID)
 		if !r.rebuilds(partition) {
 			continue
 		}
-		e := o.entry()
-		e.Arrival, e.Deferred = o.acceptedAt, o.deferredBefore(coming)
+		e := o.entry(now)
+		e.Deferred = o.deferredBefore(coming)
 		partitions[partition] = append(partitions[partition], e)
 	}
 	for partition, entries := range partitions {

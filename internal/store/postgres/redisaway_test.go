@@ -80,7 +80,7 @@ func TestResultsThatRedisMissesAreNoCrashes(t *testing.T) {
 		if g == nil {
 			t.Fatal("it is not granted")
 		}
-		w.exec(t, `UPDATE pacer.notifications SET status = 'retrying', not_before = clock_timestamp(),
+		w.exec(t, `UPDATE pacer.notifications SET status = 'retrying', not_before = admitted_at,
 			claimed_until = NULL, failures = failures + 1`)
 		w.lapseInRedis(t, "n1")
 		w.sweep(t)

@@ -12,7 +12,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
-// settleSQL writes dispositions, each only under its own claim, and notes the attempts. A retry that would come after
+// settleSQL writes dispositions, each only under its own claim, and notes the attempts. The wait for a retry is counted
+// from the end of the attempt, on the limiter's clock. A retry that would come after
 // the notification's expiry ends it as expired. One that is returned keeps the moment of its retry: from then on counts
 // how long it may be deferred. The statement returns only what it wrote.
 const settleSQL = `
@@ -29,7 +30,8 @@ WITH begun AS MATERIALIZED (SELECT clock_timestamp() AS now, ` + setLockWait + `
 		detail = CASE WHEN a.status = 'retrying' AND n.expires_at <= a.retry_at THEN '' ELSE a.reply END,
 		not_before = CASE
 			WHEN a.status = 'waiting' THEN n.not_before
-			WHEN a.status = 'retrying' AND (n.expires_at <= a.retry_at) IS NOT TRUE THEN a.retry_at END,
+			WHEN a.status = 'retrying' AND (n.expires_at <= a.retry_at) IS NOT TRUE
+			THEN n.admitted_at + a.took_us + a.retry_us END,
 		ended_at = CASE
 			WHEN a.status NOT IN ('waiting', 'retrying') OR a.status = 'retrying' AND n.expires_at <= a.retry_at
 			THEN a.now END,

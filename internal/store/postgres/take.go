@@ -42,7 +42,7 @@ WITH asked AS MATERIALIZED (
 		AND (n.status <> 'sending' OR n.claimed_until < clock_timestamp())
 		AND n.crashes + (n.status = 'sending')::int < $7
 		AND (n.expires_at IS NULL OR n.expires_at > clock_timestamp())
-		AND (n.not_before IS NULL OR n.not_before < clock_timestamp() + interval '250 ms')
+		AND ` + earlySQL + ` IS NOT TRUE
 		AND NOT a.void
 		AND NOT ` + optedOutSQL + `
 		AND NOT ` + supersededSQL + `
@@ -68,21 +68,25 @@ const earlierHistorySQL = `split_part(n.history, split_part(a.history, E'\n', 1)
 const refusedSQL = `
 SELECT a.place, n.generation, n.attempts, n.failures, n.crashes + (n.status = 'sending')::int, n.status, n.token,
 	n.ended_at IS NOT NULL, coalesce(n.expires_at <= clock_timestamp(), false),
-	coalesce(extract(epoch FROM coalesce(n.claimed_until, n.not_before) - clock_timestamp()), 0)::float8,
+	CASE WHEN n.claimed_until IS NOT NULL THEN extract(epoch FROM n.claimed_until - clock_timestamp())
+		WHEN ` + earlySQL + ` THEN (n.not_before - a.admitted_at) / 1e6 ELSE 0 END::float8,
 	a.epoch IS DISTINCT FROM l.epoch,
 	` + optedOutSQL + `,
 	` + supersededSQL + `,` + contentColumns + `
-FROM unnest($1::text[], $2::int[], $3::bigint[], $4::int[]) AS a(id, partition, epoch, place)
+FROM unnest($1::text[], $2::int[], $3::bigint[], $4::bigint[], $5::int[]) AS a(id, partition, epoch, admitted_at, place)
 JOIN pacer.notifications n ON n.id = ANY (ARRAY[a.id]) LEFT JOIN pacer.partitions l USING (partition)`
+
+// earlySQL is true for a retry that is granted too early: Redis has not heard of it. Only the limiter's clock tells.
+// When that was set back since the attempt before, Redis knows how much of the wait is left.
+const earlySQL = `(n.not_before > a.admitted_at + 250000 AND a.admitted_at >= n.admitted_at)`
 
 // supersededSQL is true for a notification n when a newer one with its collapse key was accepted, whatever became of
 // the newer one. Redis usually ends the older one sooner, but it forgets collapse keys: after an hour on purpose, and
-// at once when it loses its data. Of two that were accepted at the same moment neither is newer, or each would end the
-// other. One that nobody has checked replaces nothing.
+// at once when it loses its data. One that nobody has checked replaces nothing.
 const supersededSQL = `(n.collapse_key <> '' AND EXISTS (SELECT FROM pacer.notifications newer
 	WHERE newer.user_id = ANY (ARRAY[n.user_id]) AND newer.category = ANY (ARRAY[n.category])
 		AND newer.collapse_key = ANY (ARRAY[n.collapse_key]) AND newer.collapse_key <> ''
-		AND newer.accepted_at > n.accepted_at
+		AND newer.arrival > n.arrival
 		AND NOT EXISTS (SELECT FROM pacer.outbox o WHERE o.key = ANY (ARRAY[newer.id]) AND o.unchecked)))`
 
 // claimResult is a claim that was made, or the state of the notification that forbids it.
@@ -260,17 +264,18 @@ func (s *Store) claimAll(ctx context.Context, grants []*dispatch.Grant) ([]claim
 func (s *Store) findRefused(ctx context.Context, grants []*dispatch.Grant, results []claimResult) error {
 	var ids []string
 	var partitions, places []int32
-	var epochs []int64
+	var epochs, moments []int64
 	for i, g := range grants {
 		if !results[i].ok {
 			ids, partitions = append(ids, g.Notification.ID), append(partitions, int32(g.Partition))
 			epochs, places = append(epochs, g.Epoch), append(places, int32(i+1))
+			moments = append(moments, g.AdmittedAt.UnixMicro())
 		}
 	}
 	if len(ids) == 0 {
 		return nil
 	}
-	rows, err := s.pool.Query(ctx, refusedSQL, ids, partitions, epochs, places)
+	rows, err := s.pool.Query(ctx, refusedSQL, ids, partitions, epochs, moments, places)
 	if err != nil {
 		return err
 	}

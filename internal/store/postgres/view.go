@@ -55,14 +55,15 @@ func (v *row) inAgendas() bool {
 func scanRow(r pgx.CollectableRow) (row, error) {
 	var v row
 	var status string
-	var notBefore, endedAt *time.Time
+	var notBefore *int64
+	var endedAt *time.Time
 	var c content
 	err := r.Scan(c.into([]any{
 		&v.ID, &v.IdempotencyKey, &v.Fingerprint, &status, &v.Reason, &v.Detail, &v.Attempts, &v.Deferrals, &v.history,
 		&notBefore, &v.admittedAt, &endedAt, &v.abandoned, &v.Basis.PolicyVersion, &v.Basis.Zone,
 	}, &v.Notification)...)
 	c.fill(&v.Notification)
-	v.Status, v.notBefore, v.endedAt = notification.Status(status), moment(notBefore), moment(endedAt)
+	v.Status, v.notBefore, v.endedAt = notification.Status(status), limiterMoment(notBefore), moment(endedAt)
 	// What waits for its provider has waited for longer, which only Redis knows.
 	v.WaitsSince = slices.MaxFunc([]time.Time{v.CreatedAt, v.SendAt, v.notBefore}, time.Time.Compare)
 	if status == "waiting" {

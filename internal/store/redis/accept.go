@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -92,7 +91,7 @@ func (s *Store) settleClaims(ctx context.Context, batch []*notification.Notifica
 			if c.ours {
 				err = s.release(ctx, c)
 			}
-		case n.ID != c.made && intake.KeyIsOver(a.At, true): // if it has ended
+		case n.ID != c.made && intake.KeyIsOver(a.First.CreatedAt, true): // if it has ended
 			err = s.acceptAgain(ctx, n, c, a)
 		}
 		if err != nil {
@@ -159,18 +158,13 @@ func (s *Store) put(ctx context.Context, partition int, batch []*notification.No
 
 // acceptedAs turns what an agenda did with a notification into intake's form.
 func acceptedAs(n *notification.Notification, placed agenda.Placed) (intake.Accepted, error) {
-	a := intake.Accepted{At: placed.AcceptedAt}
 	if placed.First == nil {
-		return a, nil
+		n.CreatedAt = placed.AcceptedAt
+		return intake.Accepted{}, nil
 	}
-	a.Known = true
 	first, err := decode(n.ID, dispatch.Backlog{UserID: placed.First.UserID, Category: placed.First.Category},
 		placed.AcceptedAt, placed.First.Payload)
-	a.First = first
-	if placed.First.UserID != n.UserID {
-		a.At = time.Time{}
-	}
-	return a, err
+	return intake.Accepted{Known: true, First: first}, err
 }
 
 // elsewhere is the result for an id that belongs to a notification in another partition, and so to another user.

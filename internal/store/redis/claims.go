@@ -127,7 +127,7 @@ func (s *Store) holdsKey(ctx context.Context, n *notification.Notification, c *c
 		return nil, err
 	case err == nil && view.IdempotencyKey == n.IdempotencyKey &&
 		!intake.KeyIsOver(view.CreatedAt, view.Status.Ended()):
-		return &intake.Accepted{At: view.CreatedAt, Known: true, First: &view.Notification}, nil
+		return &intake.Accepted{Known: true, First: &view.Notification}, nil
 	case err != nil && time.Since(at) < claimGrace:
 		return &intake.Accepted{Err: intake.ErrKeyReused}, nil
 	}

@@ -94,7 +94,7 @@ func TestAKeyIsFreeADayLaterAndAfterTheEnd(t *testing.T) {
 				}
 			}
 			hash := agenda.PartitionPrefix(0) + "n:first"
-			if err := client.HIncrBy(t.Context(), hash, "v", -25*time.Hour.Microseconds()).Err(); err != nil {
+			if err := client.HIncrBy(t.Context(), hash, "A", -25*time.Hour.Microseconds()).Err(); err != nil {
 				t.Fatal(err)
 			}
 			n := keyed("second", fingerprint)

@@ -165,10 +165,11 @@ func readDue(ctx context.Context, p page, hashes []*redis.MapStringStringCmd) ([
 func exportedOf(id, status string, fields map[string]string) (transfer.Notification, error) {
 	integer := func(name string) int { n, _ := strconv.Atoi(fields[name]); return n } // absent means 0
 	backlog := dispatch.Backlog{UserID: fields["u"], Category: fields["c"]}
-	content, err := decode(id, backlog, arrivalTime(fields["v"]), fields["b"])
+	content, err := decode(id, backlog, time.UnixMicro(int64(integer("A"))), fields["b"])
 	if err != nil {
 		return transfer.Notification{}, err
 	}
+	content.Arrival = int64(integer("v"))
 	n := transfer.Notification{
 		Notification: *content, Status: status, Reason: fields["y"],
 		Detail:     agenda.Explain(fields["y"], fields["q"]),
@@ -182,13 +183,6 @@ func exportedOf(id, status string, fields map[string]string) (transfer.Notificat
 		}
 	}
 	return n, nil
-}
-
-// arrivalTime reads an arrival: µs since the year 2020.
-func arrivalTime(text string) time.Time {
-	const year2020 = 1577836800000000
-	n, _ := strconv.ParseInt(text, 10, 64) // the scripts write nothing else
-	return time.UnixMicro(n + year2020)
 }
 
 // exportDeliveries reads what became of notifications on devices.

@@ -161,6 +161,7 @@ func viewOf(state *agenda.State) (*notification.View, error) {
 	if err != nil {
 		return nil, err
 	}
+	n.Arrival = state.Arrival
 	return &notification.View{
 		Notification: *n, Status: state.Status, Attempts: state.Attempts, Deferrals: state.Deferrals,
 		Reason: state.Reason, Detail: state.Detail, Held: state.Held && state.Status == notification.StatusRetrying,

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -58,7 +59,7 @@ func (s *Store) Latest(ctx context.Context, userID string, n int, ids []string) 
 	if err != nil {
 		return nil, "", err
 	}
-	slices.SortFunc(views, func(a, b notification.View) int { return b.CreatedAt.Compare(a.CreatedAt) })
+	slices.SortFunc(views, func(a, b notification.View) int { return cmp.Compare(b.Arrival, a.Arrival) })
 	note := "Redis keeps what ended for " + timespan.Text(s.agendas.Retention()) + " after its end"
 	if !all {
 		note += ", and no list of a user's notifications: the latest are those that wait, that still count in the limits, " +

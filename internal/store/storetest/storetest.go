@@ -196,7 +196,7 @@ func (p *probe) accept(change func(*notification.Notification)) *notification.No
 	p.Helper()
 	n := p.notification(change)
 	accepted, err := p.Accept(p.Context(), []*notification.Notification{n})
-	if err != nil || accepted[0].Known || accepted[0].At.IsZero() {
+	if err != nil || accepted[0].Known || n.CreatedAt.IsZero() {
 		p.Fatalf("accept %s: %+v, %v", n.ID, accepted, err)
 	}
 	return n
