@@ -29,8 +29,8 @@ type database struct {
 	mutated map[string]bool
 }
 
-// clockSchema puts the world's clock in the place of Postgres's. The columns' defaults were made when the tables were, and
-// are made again.
+// clockSchema puts the world's clock in the place of Postgres's. The columns' defaults were made when the tables were,
+// and are made again.
 const clockSchema = `
 CREATE SCHEMA chaos;
 CREATE SEQUENCE chaos.clock MAXVALUE 9000000000000000;
