@@ -29,13 +29,13 @@ type database struct {
 	mutated map[string]bool
 }
 
-// clockSchema puts the world's clock in the place of Postgres's. Reading it moves it by 1 µs, so that no two rows are
-// of the same moment. The columns' defaults were made when the tables were, and are made again.
+// clockSchema puts the world's clock in the place of Postgres's. The columns' defaults were made when the tables were,
+// and are made again.
 const clockSchema = `
 CREATE SCHEMA chaos;
 CREATE SEQUENCE chaos.clock MAXVALUE 9000000000000000;
 CREATE FUNCTION chaos.clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE AS
-	$$ SELECT 'epoch'::timestamptz + nextval('chaos.clock') * interval '1 microsecond' $$;
+	$$ SELECT 'epoch'::timestamptz + last_value * interval '1 microsecond' FROM chaos.clock $$;
 CREATE FUNCTION chaos.now() RETURNS timestamptz LANGUAGE sql VOLATILE AS $$ SELECT chaos.clock_timestamp() $$;
 DO $$
 DECLARE c record;
@@ -128,7 +128,7 @@ func (d *database) setClock(now time.Time) error {
 	}
 	d.now = now
 	_, err := d.admin.Exec(context.Background(),
-		"SELECT setval('chaos.clock', greatest($1, (SELECT last_value FROM chaos.clock)))", now.UnixMicro())
+		"SELECT setval('chaos.clock', greatest($1, last_value)) FROM chaos.clock", now.UnixMicro())
 	return err
 }
 

@@ -37,8 +37,8 @@ func arrivalBlocks(batch []*notification.Notification) int {
 // accepted, its arrival, and whether its user has opted out of it. Of two notifications in one statement the first has
 // the lower arrival, which decides the order, and which of two with the same collapse key is newer. $17 is 'yes' when
 // the process counts in its own metrics what it accepts, $18 how many blocks of arrivals it takes. All processes insert
-// in the order of the keys and ids: one that is being accepted elsewhere is waited for, and two statements with the same
-// ids in different order would wait for each other.
+// in the order of the keys and ids: one that is being accepted elsewhere is waited for, and two statements with the
+// same ids in different order would wait for each other.
 const insertSQL = `
 WITH begun AS MATERIALIZED (SELECT clock_timestamp() AS at, set_config('pacer.counted', $17, true),
 	` + setLockWait + `,

@@ -79,8 +79,8 @@ ON CONFLICT (id) DO NOTHING`
 	importedColumns = `
 	accepted_at, status, reason, generation, attempts, failures, crashes, deferrals, history, not_before, ended_at,
 	admitted_at, detail, arrival`
-	// passSQL has what is accepted from now on arrive behind $1.
-	passSQL = "SELECT setval('pacer.arrivals', greatest(nextval('pacer.arrivals'), $1::bigint / 100 * 100 + 100))"
+	// skipArrivalsSQL has what is accepted from now on arrive behind $1.
+	skipArrivalsSQL = "SELECT setval('pacer.arrivals', greatest(nextval('pacer.arrivals'), $1::bigint / 100 * 100 + 100))"
 )
 
 func (s *Store) importNotifications(ctx context.Context, tx pgx.Tx, b *transfer.Batch) error {
@@ -114,7 +114,7 @@ func (s *Store) importNotifications(ctx context.Context, tx pgx.Tx, b *transfer.
 	if err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, passSQL, slices.Max(arrivals)); err != nil {
+	if _, err := tx.Exec(ctx, skipArrivalsSQL, slices.Max(arrivals)); err != nil {
 		return err
 	}
 	if inserted.RowsAffected() < int64(n) {
