@@ -26,8 +26,7 @@ CREATE FUNCTION clock.clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATIL
 	$$ SELECT pg_catalog.clock_timestamp() - by FROM clock.back $$;
 CREATE FUNCTION clock.now() RETURNS timestamptz LANGUAGE sql VOLATILE AS $$ SELECT clock.clock_timestamp() $$;
 ALTER TABLE pacer.notifications ALTER accepted_at SET DEFAULT clock.clock_timestamp();
-ALTER TABLE pacer.unplaced ALTER left_at SET DEFAULT clock.clock_timestamp();
-ALTER TABLE pacer.outbox ALTER left_at SET DEFAULT clock.clock_timestamp()`
+ALTER TABLE pacer.outbox ALTER due_at SET DEFAULT clock.clock_timestamp() + interval '3 s'`
 
 // newClockWorld is a world whose database has a clock of its own.
 func newClockWorld(t *testing.T, cfg agenda.Config, change ...func(*postgres.Config)) *world {

@@ -18,7 +18,7 @@ import (
 )
 
 // copySQL takes rows as they come, at little more than half of what insertSQL costs Postgres. An id that is there fails
-// all of them. The trigger that notes them as unplaced sees them as it sees those of insertSQL.
+// all of them. The trigger that notes them in the outbox sees them as it sees those of insertSQL.
 const copySQL = "COPY pacer.notifications (" + givenColumns + ", accepted_at, arrival) FROM STDIN (FORMAT binary)"
 
 // beginCopySQL says the database's time, and takes blocks of arrivals: with defaults for them, COPY would take the rows
