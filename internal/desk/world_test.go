@@ -48,7 +48,7 @@ type store interface {
 // preferences keeps what users want, in the set-ups that can.
 type preferences interface {
 	desk.Users
-	SetPreferences(ctx context.Context, userID string, p *notification.Preferences) error
+	SetPreferences(ctx context.Context, userID string, p *notification.Preferences, was int64) error
 }
 
 // world is a store on real servers with a desk over it, and a worker that obeys pauses as the dispatcher does.

@@ -2,6 +2,7 @@ package notification
 
 import (
 	"encoding/json"
+	"errors"
 	"slices"
 	"time"
 )
@@ -23,7 +24,16 @@ type Preferences struct {
 	QuietUntil time.Time
 	// UpdatedAt is when they were last changed; zero when never.
 	UpdatedAt time.Time
+	// Version is the number of this change; 0 when there was none for long. The changes of one part of a store are
+	// numbered in the order in which they can be seen: whoever has seen a number has seen all before it.
+	Version int64
 }
+
+// AnyVersion says that preferences are replaced whatever they are.
+const AnyVersion = -1
+
+// ErrPreferencesChanged says that a user's preferences have another version than the one that was to be replaced.
+var ErrPreferencesChanged = errors.New("the preferences have changed meanwhile: get them again, and repeat the change")
 
 // OptsOut reports whether the user does not want notifications of a category over a channel.
 func (p *Preferences) OptsOut(category string, channel Channel) bool {
@@ -32,11 +42,9 @@ func (p *Preferences) OptsOut(category string, channel Channel) bool {
 
 // PreferencesChange says what a user wants from a change on.
 type PreferencesChange struct {
+	// UserID is empty where the store has forgotten changes, which took preferences away, up to this version.
 	UserID string
 	Preferences
-	// Number orders the changes of one part of a store, in the order in which they can be seen: whoever has seen a
-	// number has seen all before it.
-	Number int64
 }
 
 // PreferencesPage is some of the changes in one part of a store, in order.

@@ -176,8 +176,7 @@ func TestRemovedOnesAreForgotten(t *testing.T) {
 			return len(changes), forgotten
 		}
 		last := fmt.Sprint("old", record.ForgetAtOnce+4)
-		if _, err := s.Write(t.Context(), record.Write{Kind: "test", Key: last, Body: []byte("{}"), Keep: time.Hour},
-		); !errors.Is(err, record.ErrChanged) {
+		if _, err := s.Write(t.Context(), record.Write{Kind: "test", Key: last, Body: []byte("{}"), Keep: time.Hour}); !errors.Is(err, record.ErrChanged) {
 			t.Errorf("a key of one that was just removed: %v", err)
 		}
 		put(t, s, "more", "{}", 0)

@@ -41,7 +41,7 @@ func (r *Records) number(ctx context.Context, log record.Log) error {
 
 const (
 	// appendSQL writes a line. Parameters: log, line.
-	appendSQL = `INSERT INTO pacer.lines (log, line) VALUES ($1, $2::text::jsonb)`
+	appendSQL = `INSERT INTO pacer.lines (log, line) VALUES ($1, $2)`
 	// linesSQL returns lines in order. Parameters: log, the number before, limit.
 	linesSQL = `SELECT number, at, line FROM pacer.lines WHERE log = $1 AND number > $2 ORDER BY number LIMIT $3`
 	// newestLinesSQL returns the newest first. Parameters: log, limit.
@@ -63,7 +63,7 @@ DELETE FROM pacer.lines WHERE id = ANY (ARRAY(
 
 // Append implements [record.Logs].
 func (r *Records) Append(ctx context.Context, log record.Log, text []byte) error {
-	if _, err := r.pool.Exec(ctx, appendSQL, log.Name, string(text)); err != nil {
+	if _, err := r.pool.Exec(ctx, appendSQL, log.Name, text); err != nil {
 		return describe("write the "+log.Name+" log", err)
 	}
 	_ = r.number(ctx, log) // or whoever reads it does

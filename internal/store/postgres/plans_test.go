@@ -277,6 +277,8 @@ func argument(t *testing.T, oid uint32) string {
 		return "'30 days'::interval"
 	case pgtype.JSONArrayOID:
 		return array("1", "json")
+	case pgtype.JSONOID:
+		return "'{}'::json"
 	case pgtype.JSONBOID:
 		return "'{}'::jsonb"
 	}

@@ -108,7 +108,7 @@ ON CONFLICT (kind, key) DO UPDATE SET version = greatest(r.version, excluded.ver
 	writeRecordSQL = `
 WITH written AS (
 	INSERT INTO pacer.records AS r (kind, key, version, body, alias)
-	SELECT $1, $2, (SELECT value FROM pacer.numbers WHERE name = $1), $4::text::json, nullif($5::text, '')
+	SELECT $1, $2, (SELECT value FROM pacer.numbers WHERE name = $1), $4::json, nullif($5::text, '')
 	WHERE CASE WHEN $3::bigint > 0 THEN EXISTS (SELECT FROM pacer.records WHERE kind = $1 AND key = $2)
 		ELSE $6::int = 0 OR (SELECT count(*) FROM pacer.records WHERE kind = $1 AND body IS NOT NULL) < $6::int END
 	ON CONFLICT (kind, key) DO UPDATE SET version = excluded.version, body = excluded.body, alias = excluded.alias
@@ -131,7 +131,7 @@ func (r *Records) Write(ctx context.Context, w record.Write) (version int64, err
 	err = r.inBatch(ctx, what, func(b *pgx.Batch) {
 		b.Queue(takeVersionSQL, w.Kind)
 		b.Queue(forgetRecordsSQL, w.Kind, w.Key, w.Keep.Microseconds(), record.ForgetAtOnce)
-		b.Queue(writeRecordSQL, w.Kind, w.Key, w.Was, textOf(w.Body), w.Alias, w.Most, w.Log.Name, w.Lines).
+		b.Queue(writeRecordSQL, w.Kind, w.Key, w.Was, w.Body, w.Alias, w.Most, w.Log.Name, w.Lines).
 			QueryRow(func(row pgx.Row) error { return row.Scan(&version, &exists) })
 	})
 	if violation, ok := errors.AsType[*pgconn.PgError](err); ok && violation.Code == uniqueViolation {
@@ -149,15 +149,6 @@ func (r *Records) Write(ctx context.Context, w record.Write) (version int64, err
 		_ = r.number(ctx, w.Log) // or whoever reads the log does it
 	}
 	return version, nil
-}
-
-// textOf is NULL for no JSON.
-func textOf(body []byte) *string {
-	if body == nil {
-		return nil
-	}
-	text := string(body)
-	return &text
 }
 
 // taken says who has the alias of a record that was not written.

@@ -292,9 +292,10 @@ func (s *Store) exportPreferences(ctx context.Context, give func(*transfer.Batch
 			}
 			batch := &transfer.Batch{}
 			for _, c := range page.Changes {
-				if c.Number > from[part] {
-					batch.Preferences, from[part] = append(batch.Preferences, c), c.Number
+				if c.Version > from[part] && c.UserID != "" {
+					batch.Preferences = append(batch.Preferences, c)
 				}
+				from[part] = c.Version
 			}
 			more = more || len(page.Changes) == limit
 			if err := give(batch); err != nil {

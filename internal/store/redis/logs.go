@@ -51,7 +51,7 @@ func (r *Records) number(ctx context.Context, log record.Log) (int64, error) {
 
 // Append implements [record.Logs].
 func (r *Records) Append(ctx context.Context, log record.Log, text []byte) error {
-	_, err := write(ctx, r.client, writeScript, keysOf(recordsPrefix, ""), &record.Write{Log: log, Lines: [][]byte{text}})
+	_, err := write(ctx, r.client, writeScript, keysOf(recordsPrefix, "", log), &record.Write{Lines: [][]byte{text}})
 	if err != nil {
 		return fmt.Errorf("write the %s log: %w", log.Name, err)
 	}
@@ -105,7 +105,9 @@ func lineOf(message redis.XMessage) (record.Line, error) {
 }
 
 // Latest implements [record.Logs].
-func (r *Records) Latest(ctx context.Context, log record.Log) (int64, error) { return r.number(ctx, log) }
+func (r *Records) Latest(ctx context.Context, log record.Log) (int64, error) {
+	return r.number(ctx, log)
+}
 
 // forgetScript removes some of the oldest lines that were kept long enough.
 //

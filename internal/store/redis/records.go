@@ -22,14 +22,14 @@ const recordsPrefix = "pacer:{records}:"
 // recordKeys are the keys of the records of a kind, in the order in which write.lua takes them.
 type recordKeys struct {
 	// bodies is a hash by key. changes is a sorted set of keys by version, of removed ones too; removed is one of these
-	// alone. aliases is a hash of alias → key.
-	bodies, changes, removed, aliases string
+	// alone. aliases is a hash of alias → key. lines are those of a log that have no numbers yet.
+	bodies, changes, removed, aliases, lines string
 }
 
-// keysOf are the keys of a kind under a prefix, which gives them a slot.
-func keysOf(prefix, kind string) recordKeys {
+// keysOf are the keys of a kind, and of the log that tells of it, under a prefix, which gives them a slot.
+func keysOf(prefix, kind string, log record.Log) recordKeys {
 	name := prefix + kind
-	return recordKeys{name, name + ":changes", name + ":removed", name + ":aliases"}
+	return recordKeys{name, name + ":changes", name + ":removed", name + ":aliases", prefix + "log:" + log.Name + ":unnumbered"}
 }
 
 // Records keeps records and logs on Redis. It implements [record.Store].
@@ -53,7 +53,7 @@ func write(ctx context.Context, client redis.Scripter, with *script.Script, keys
 	for _, line := range of.Lines {
 		args = append(args, line)
 	}
-	names := []string{keys.bodies, keys.changes, keys.removed, keys.aliases, logKeysOf(of.Log).unnumbered}
+	names := []string{keys.bodies, keys.changes, keys.removed, keys.aliases, keys.lines}
 	return with.Run(ctx, client, names, append(args, records...)...).StringSlice()
 }
 
@@ -63,14 +63,15 @@ func (r *Records) Write(ctx context.Context, w record.Write) (int64, error) {
 	if w.Was == 0 && w.Body != nil {
 		with = writeScript
 	}
-	results, err := write(ctx, r.client, with, keysOf(recordsPrefix, w.Kind), &w, w.Key, w.Body, w.Was, w.WasAlias, w.Alias)
+	results, err := write(ctx, r.client, with, keysOf(recordsPrefix, w.Kind, w.Log), &w, w.Key, w.Body, w.Was, w.WasAlias,
+		w.Alias)
 	if err != nil {
 		return 0, fmt.Errorf("write %s %s: %w", w.Kind, w.Key, err)
 	}
 	switch owner, taken := strings.CutPrefix(results[0], "="); {
 	case taken:
 		return 0, &record.TakenError{Key: owner}
-	case results[0] == "changed":
+	case results[0] == resultChanged:
 		return 0, record.ErrChanged
 	case results[0] == "many":
 		return 0, record.ErrTooMany
@@ -80,6 +81,9 @@ func (r *Records) Write(ctx context.Context, w record.Write) (int64, error) {
 	}
 	return versionOf(results[0]), nil
 }
+
+// resultChanged is the result of a write when another version was read.
+const resultChanged = "changed"
 
 // versionOf reads a version, which a score may be.
 func versionOf(text string) int64 {
@@ -100,7 +104,7 @@ func (r *Records) Now(ctx context.Context) (time.Time, error) {
 func (r *Records) Get(ctx context.Context, kind, key string) (record.Record, time.Time, error) {
 	pipe := r.client.Pipeline()
 	now := pipe.Time(ctx)
-	found, err := getRecord(ctx, pipe, keysOf(recordsPrefix, kind), key)
+	found, err := getRecord(ctx, pipe, keysOf(recordsPrefix, kind, record.Log{}), key)
 	if err != nil {
 		return found, time.Time{}, fmt.Errorf("look up %s %s: %w", kind, key, err)
 	}
@@ -125,7 +129,7 @@ func getRecord(ctx context.Context, pipe redis.Pipeliner, keys recordKeys, key s
 
 // List implements [record.Documents].
 func (r *Records) List(ctx context.Context, kind, after string, limit int) ([]record.Record, error) {
-	keys := keysOf(recordsPrefix, kind)
+	keys := keysOf(recordsPrefix, kind, record.Log{})
 	names, err := r.client.HKeys(ctx, keys.bodies).Result()
 	if err != nil {
 		return nil, fmt.Errorf("list each %s: %w", kind, err)
@@ -171,7 +175,7 @@ func readBodies(ctx context.Context, client redis.Cmdable, keys recordKeys, reco
 
 // Changes implements [record.Documents].
 func (r *Records) Changes(ctx context.Context, kind string, from int64, limit int) ([]record.Record, error) {
-	records, err := changes(ctx, r.client, keysOf(recordsPrefix, kind), from, limit)
+	records, err := changes(ctx, r.client, keysOf(recordsPrefix, kind, record.Log{}), from, limit)
 	if err != nil {
 		return nil, fmt.Errorf("read the changes of each %s: %w", kind, err)
 	}
