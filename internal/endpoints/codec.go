@@ -17,7 +17,7 @@ type stored struct {
 	Old         []storedSecret    `json:"old,omitempty"`
 	CreatedAt   time.Time         `json:"created_at,omitzero"`
 	UpdatedAt   time.Time         `json:"updated_at,omitzero"`
-	Health      storedHealth      `json:"health,omitzero"`
+	Health      Health            `json:"health,omitzero"`
 }
 
 type storedSecret struct {
@@ -25,25 +25,11 @@ type storedSecret struct {
 	Until  time.Time `json:"until"`
 }
 
-type storedHealth struct {
-	LastSuccess     time.Time `json:"last_success,omitzero"`
-	LastFailure     time.Time `json:"last_failure,omitzero"`
-	Failure         string    `json:"failure,omitempty"`
-	Reply           string    `json:"reply,omitempty"`
-	FailingSince    time.Time `json:"failing_since,omitzero"`
-	Failures        int       `json:"failures,omitempty"`
-	Parts           int       `json:"parts,omitempty"`
-	Part            int       `json:"part,omitempty"`
-	DisabledAt      time.Time `json:"disabled_at,omitzero"`
-	DisabledBecause string    `json:"disabled_because,omitempty"`
-	CountsFrom      time.Time `json:"counts_from,omitzero"`
-}
-
 // encode makes the text that a store keeps.
 func encode(e *Endpoint) ([]byte, error) {
 	s := stored{
 		ID: e.ID, URL: e.URL, Description: e.Description, Headers: e.Headers, Secret: e.Secret.Reveal(),
-		CreatedAt: e.CreatedAt, UpdatedAt: e.UpdatedAt, Health: storedHealth(e.Health),
+		CreatedAt: e.CreatedAt, UpdatedAt: e.UpdatedAt, Health: e.Health,
 	}
 	for _, old := range e.Old {
 		s.Old = append(s.Old, storedSecret{Secret: old.Secret.Reveal(), Until: old.Until})
@@ -59,7 +45,7 @@ func decode(text []byte) (Endpoint, error) {
 	}
 	e := Endpoint{
 		ID: s.ID, URL: s.URL, Description: s.Description, Headers: s.Headers, Secret: secret.New(s.Secret),
-		CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt, Health: Health(s.Health),
+		CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt, Health: s.Health,
 	}
 	for _, old := range s.Old {
 		e.Old = append(e.Old, OldSecret{Secret: secret.New(old.Secret), Until: old.Until})

@@ -34,6 +34,7 @@ var background = map[string]bool{
 	"lostSQL": true, "calmSQL": true, "freshSQL": true, "oldestOpenSQL": true, "openSQL": true,
 	"fillersSQL": true, "foldSQL": true, "purgeHistorySQL": true, "purgeClearedSQL": true, "purgeMarksSQL": true,
 	"agedSQL": true, "findOpenSQL": true, "verifyOpenSQL": true,
+	"recordsSQL": true, "recordChangesSQL": true, "linesSQL": true, "newestLinesSQL": true, "forgetLinesSQL": true,
 }
 
 // wantedIndexes names the index of each statement that several indexes could serve, where all but one would read rows

@@ -219,11 +219,11 @@ func exportDevices(ctx context.Context, p page) (*transfer.Batch, error) {
 	batch := &transfer.Batch{}
 	for i, hash := range hashes {
 		for id, text := range hash.Val() {
-			var stored storedDevice
-			if err := json.Unmarshal([]byte(text), &stored); err != nil {
-				return nil, fmt.Errorf("read a device: %w", err)
+			d, err := deviceOf(nameOf(p.keys[i]), id, []byte(text))
+			if err != nil {
+				return nil, err
 			}
-			batch.Devices = append(batch.Devices, stored.device(nameOf(p.keys[i]), id))
+			batch.Devices = append(batch.Devices, d)
 		}
 	}
 	return batch, nil

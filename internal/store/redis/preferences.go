@@ -22,22 +22,9 @@ import (
 // decided again until then.
 const preferencesKept = 24 * time.Hour
 
-// storedPreferences is what a user wants in the hash of its partition.
-type storedPreferences struct {
-	Categories []string                   `json:"c,omitempty"`
-	Channels   []string                   `json:"n,omitempty"`
-	Limits     map[string]json.RawMessage `json:"l,omitempty"`
-	TimeZone   string                     `json:"z,omitempty"`
-	QuietHours json.RawMessage            `json:"h,omitempty"`
-	QuietUntil time.Time                  `json:"q,omitzero"`
-}
-
 // encodePreferences makes the text of preferences, which is empty when they leave everything to the policy.
 func encodePreferences(p *notification.Preferences) (string, error) {
-	text, err := json.Marshal(storedPreferences{
-		Categories: p.OptOutCategories, Channels: p.OptOutChannels, Limits: p.Limits, TimeZone: p.TimeZone,
-		QuietHours: p.QuietHours, QuietUntil: p.QuietUntil,
-	})
+	text, err := json.Marshal(p)
 	if err != nil {
 		return "", fmt.Errorf("write a user's preferences: %w", err)
 	}
@@ -47,19 +34,15 @@ func encodePreferences(p *notification.Preferences) (string, error) {
 	return string(text), nil
 }
 
-// decodePreferences reads what encodePreferences made.
-func decodePreferences(text string) (notification.Preferences, error) {
-	var stored storedPreferences
-	if text == "" {
-		return notification.Preferences{}, nil
+// preferencesOf reads what encodePreferences made. The number of the change is its moment.
+func preferencesOf(r record.Record) (p notification.Preferences, err error) {
+	if r.Body != nil {
+		if err = json.Unmarshal(r.Body, &p); err != nil {
+			p, err = notification.Preferences{}, fmt.Errorf("read a user's preferences: %w", err)
+		}
 	}
-	if err := json.Unmarshal([]byte(text), &stored); err != nil {
-		return notification.Preferences{}, fmt.Errorf("read a user's preferences: %w", err)
-	}
-	return notification.Preferences{
-		OptOutCategories: stored.Categories, OptOutChannels: stored.Channels, Limits: stored.Limits,
-		TimeZone: stored.TimeZone, QuietHours: stored.QuietHours, QuietUntil: stored.QuietUntil,
-	}, nil
+	setVersion(&p, r.Version)
+	return p, err
 }
 
 // preferencesKeys are the keys of the preferences of a partition's users.
@@ -73,8 +56,7 @@ func (s *Store) Preferences(ctx context.Context, userID string) (*notification.P
 	if err != nil {
 		return nil, fmt.Errorf("look up a user's preferences: %w", err)
 	}
-	p, err := decodePreferences(string(found.Body))
-	setVersion(&p, found.Version)
+	p, err := preferencesOf(found)
 	return &p, err
 }
 
@@ -263,8 +245,7 @@ func (s *Store) changedIn(ctx context.Context, partition int, from int64, limit 
 	for i, r := range records {
 		all[i].UserID = r.Key
 		// What another version wrote and this one can't read leaves everything to the policy.
-		all[i].Preferences, _ = decodePreferences(string(r.Body))
-		all[i].Version = r.Version
+		all[i].Preferences, _ = preferencesOf(r)
 	}
 	return all, nil
 }
