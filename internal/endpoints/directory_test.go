@@ -383,42 +383,29 @@ func TestTheDirectoryFollows(t *testing.T) {
 	})
 }
 
-// A process has not looked for so long that the store has forgotten a removal by then, and learns of it: also when
-// its first look fails half-way, and when its own clock stood still.
+// A process that has not read that an endpoint was removed, before the store forgot it, knows it all the same: also when
+// its first look after that fails half-way.
 func TestAForgottenRemovalIsNoticed(t *testing.T) {
 	t.Parallel()
-	for name, pass := range map[string]func(t *testing.T, p *process, c *clock){
-		"CutOff": func(t *testing.T, p *process, c *clock) {
-			t.Helper()
-			c.forward(2 * time.Hour)
-			p.store.unread = errors.New("too slow")
-			if err := p.Refresh(t.Context()); !errors.Is(err, p.store.unread) {
-				t.Fatalf("the first look: %v", err)
+	onEach(t, func(t *testing.T, s stores) {
+		s.add(t, "ep_1", hook)
+		s.add(t, "ep_2", hook+"/2")
+		p := newProcess(t, s, &clock{})
+		s.remove(t, "ep_1")
+		s.Store = s.Keeping(time.Nanosecond)
+		s.add(t, "ep_3", hook+"/3") // the store forgets ep_1
+		p.store.unread = errors.New("too slow")
+		if err := p.Refresh(t.Context()); !errors.Is(err, p.store.unread) {
+			t.Fatalf("the first look: %v", err)
+		}
+		p.store.unread = nil
+		p.round(t)
+		for url, want := range map[string]bool{hook: false, hook + "/2": true, hook + "/3": true} {
+			if _, _, ok := p.Registered(url); ok != want {
+				t.Errorf("%s is registered: %t, want %t", url, ok, want)
 			}
-			p.store.unread = nil
-		},
-		"Suspended": func(_ *testing.T, p *process, _ *clock) { p.store.clock = &clock{ahead: 2 * time.Hour} },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			onEach(t, func(t *testing.T, s stores) {
-				s.add(t, "ep_1", hook)
-				s.add(t, "ep_2", hook+"/2")
-				c := &clock{}
-				p := newProcess(t, s, c)
-				s.remove(t, "ep_1")
-				s.Store = s.Keeping(time.Nanosecond)
-				s.add(t, "ep_3", hook+"/3") // the store forgets ep_1
-				pass(t, p, c)
-				p.round(t)
-				for url, want := range map[string]bool{hook: false, hook + "/2": true, hook + "/3": true} {
-					if _, _, ok := p.Registered(url); ok != want {
-						t.Errorf("%s is registered: %t, want %t", url, ok, want)
-					}
-				}
-			})
-		})
-	}
+		}
+	})
 }
 
 // The metric counts the endpoints by state, without a label for each.

@@ -93,12 +93,12 @@ func (k *Kind[T]) try(ctx context.Context, key string, change func(*Draft[T]) er
 }
 
 // Add keeps a new document. It returns [ErrChanged] when there is one, or was of late.
-func (k *Kind[T]) Add(ctx context.Context, key string, make func(now time.Time) T) error {
+func (k *Kind[T]) Add(ctx context.Context, key string, first func(now time.Time) T) error {
 	now, err := k.Store.Now(ctx)
 	if err != nil {
 		return err
 	}
-	d := &Draft[T]{Key: key, Doc: make(now)}
+	d := &Draft[T]{Key: key, Doc: first(now)}
 	w := Write{Kind: k.Name, Key: key, Most: k.Most, Keep: cmp.Or(k.Keep, time.Hour), Log: k.Log}
 	if err := k.fill(&w, d); err != nil {
 		return err
@@ -151,9 +151,9 @@ func (k *Kind[T]) List(ctx context.Context, after string, limit int) ([]T, error
 }
 
 // Put keeps a document, whatever was there.
-func (k *Kind[T]) Put(ctx context.Context, key string, make func(now time.Time) T) error {
+func (k *Kind[T]) Put(ctx context.Context, key string, next func(now time.Time) T) error {
 	_, err := k.Change(ctx, key, func(d *Draft[T]) error {
-		d.Doc = make(d.Now)
+		d.Doc = next(d.Now)
 		return nil
 	})
 	return err

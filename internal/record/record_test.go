@@ -90,7 +90,8 @@ func TestDocumentsAreKept(t *testing.T) {
 		if got, _, err := s.Get(ctx, "test", "b"); err != nil || string(got.Body) != `{"ü": "1"}` || got.Version != first {
 			t.Errorf("it is kept as %+v, %v", got, err)
 		}
-		if _, err := s.Write(ctx, record.Write{Kind: "other", Key: "b", Body: []byte("1"), Keep: time.Hour}); err != nil {
+		other := record.Write{Kind: "other", Key: "b", Body: []byte("1"), Keep: time.Hour}
+		if _, err := s.Write(ctx, other); err != nil {
 			t.Fatal(err)
 		}
 		third := put(t, s, "b", `{"ü": "2"}`, first)

@@ -51,8 +51,8 @@ SELECT number, at, line FROM pacer.lines WHERE log = $1 AND number > 0 ORDER BY 
 	latestSQL = `SELECT value FROM pacer.numbers WHERE name = $1`
 	// skipSQL has the next line numbered beyond a number. Parameters: log, number.
 	skipSQL = `UPDATE pacer.numbers SET value = greatest(value, $2) WHERE name = $1`
-	// forgetLinesSQL removes some of the oldest lines that were kept long enough. Parameters: log; how long, in seconds;
-	// how many are looked at.
+	// forgetLinesSQL removes some of the oldest lines that were kept long enough. Parameters: log; how long, in
+	// seconds; how many are looked at.
 	forgetLinesSQL = `
 DELETE FROM pacer.lines WHERE id = ANY (ARRAY(
 	SELECT id FROM (SELECT id, at FROM pacer.lines WHERE log = $1 AND number > 0 ORDER BY number LIMIT $3) AS oldest

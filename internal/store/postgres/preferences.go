@@ -48,9 +48,9 @@ func (s *Store) Preferences(ctx context.Context, userID string) (*notification.P
 	return p, nil
 }
 
-// setPreferencesSQL replaces the preferences of users: those of one version, even by the same; or whatever they are. Then
-// those that are the same already stay as they are: nobody has to look at them again. It returns when each was changed
-// last, and whether it is now. Parameters: the preferences, the version (−1 for any, 0 for none).
+// setPreferencesSQL replaces the preferences of users: those of one version, even by the same; or whatever they are.
+// Then those that are the same already stay as they are: nobody has to look at them again. It returns when each was
+// changed last, and whether it is now. Parameters: the preferences, the version (−1 for any, 0 for none).
 const setPreferencesSQL = `
 WITH wanted AS (
 	SELECT * FROM jsonb_to_recordset($1) AS a(user_id text COLLATE "C", opt_out_categories text[],

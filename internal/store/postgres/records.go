@@ -88,8 +88,8 @@ func (r *Records) Changes(ctx context.Context, kind string, from int64, limit in
 const (
 	// takeVersionSQL takes the number of the change. Until the transaction ends, other writers of the kind wait.
 	takeVersionSQL = `SELECT pacer.next_version($1)`
-	// forgetRecordsSQL forgets a record, and some others, if they were removed long ago. It is a statement of its own: an
-	// insertion in the same one would still meet their rows. Parameters: kind, key, for how long a removed one is
+	// forgetRecordsSQL forgets a record, and some others, if they were removed long ago. It is a statement of its own:
+	// an insertion in the same one would still meet their rows. Parameters: kind, key, for how long a removed one is
 	// known in µs, how many others to forget.
 	forgetRecordsSQL = `
 WITH old AS (

@@ -79,7 +79,8 @@ func (s *Store) PutDevice(ctx context.Context, d *notification.Device) error {
 		return err
 	}
 	kept := notification.Device{
-		UserID: d.UserID, ID: d.ID, Channel: d.Channel, Target: d.Target, Active: true, CreatedAt: created, UpdatedAt: now,
+		UserID: d.UserID, ID: d.ID, Channel: d.Channel, Target: d.Target, Active: true, CreatedAt: created,
+		UpdatedAt: now,
 	}
 	text, err := json.Marshal(&kept)
 	if err != nil {

@@ -1,11 +1,10 @@
 package redis_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
-
-	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/store/redis"
@@ -25,7 +24,7 @@ func TestRemovedPreferencesLeaveNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, user := range strings.Fields("a b c d e f g h") {
+	for user := range strings.FieldsSeq("a b c d e f g h") {
 		set(user, &notification.Preferences{TimeZone: "Europe/Vienna"})
 		set(user, &notification.Preferences{})
 	}
@@ -38,11 +37,11 @@ func TestRemovedPreferencesLeaveNothing(t *testing.T) {
 		for i := range removed {
 			removed[i].Score -= float64((25 * time.Hour).Microseconds())
 		}
-		if _, addErr := client.ZAddArgs(ctx, key, goredis.ZAddArgs{Members: removed}).Result(); err != nil || addErr != nil {
-			t.Fatal(err, addErr)
+		if err := errors.Join(err, client.ZAdd(ctx, key, removed...).Err()); err != nil {
+			t.Fatal(err)
 		}
 	}
-	for _, user := range strings.Fields("p q r s t u v w") {
+	for user := range strings.FieldsSeq("p q r s t u v w") {
 		set(user, &notification.Preferences{TimeZone: "Europe/Vienna"})
 	}
 	forgot, users := 0, 0

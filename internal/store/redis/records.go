@@ -29,7 +29,9 @@ type recordKeys struct {
 // keysOf are the keys of a kind, and of the log that tells of it, under a prefix, which gives them a slot.
 func keysOf(prefix, kind string, log record.Log) recordKeys {
 	name := prefix + kind
-	return recordKeys{name, name + ":changes", name + ":removed", name + ":aliases", prefix + "log:" + log.Name + ":unnumbered"}
+	return recordKeys{
+		name, name + ":changes", name + ":removed", name + ":aliases", prefix + "log:" + log.Name + ":unnumbered",
+	}
 }
 
 // Records keeps records and logs on Redis. It implements [record.Store].
@@ -63,8 +65,8 @@ func (r *Records) Write(ctx context.Context, w record.Write) (int64, error) {
 	if w.Was == 0 && w.Body != nil {
 		with = writeScript
 	}
-	results, err := write(ctx, r.client, with, keysOf(recordsPrefix, w.Kind, w.Log), &w, w.Key, w.Body, w.Was, w.WasAlias,
-		w.Alias)
+	results, err := write(ctx, r.client, with, keysOf(recordsPrefix, w.Kind, w.Log), &w, w.Key, w.Body, w.Was,
+		w.WasAlias, w.Alias)
 	if err != nil {
 		return 0, fmt.Errorf("write %s %s: %w", w.Kind, w.Key, err)
 	}
