@@ -13,7 +13,6 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/app"
 	"github.com/pacer-notify/pacer/internal/deployment"
-	"github.com/pacer-notify/pacer/internal/events"
 	"github.com/pacer-notify/pacer/internal/ops"
 	"github.com/pacer-notify/pacer/internal/presence"
 	"github.com/pacer-notify/pacer/internal/refusal"
@@ -94,7 +93,7 @@ func TestADatabaseIsAddedToARunningDeployment(t *testing.T) {
 	}
 	client := redis.NewUniversalClient(d.settings().Redis.Options)
 	defer client.Close()
-	if err := client.Set(t.Context(), events.SequenceKey, 7, 0).Err(); err != nil {
+	if err := client.Set(t.Context(), "pacer:{records}:log:event:latest", 7, 0).Err(); err != nil {
 		t.Fatal(err)
 	}
 	count, err := deployment.Import(t.Context(), d.settings(), log)

@@ -126,7 +126,7 @@ func foreignLocks(to string) []foreign {
 		},
 		{
 			name:  "a pause",
-			lock:  "INSERT INTO pacer.pauses (kind, name, who, why) VALUES ('category', 'urgent', 'somebody', '')",
+			lock:  "INSERT INTO pacer.records (kind, key, version, body) VALUES ('pause', 'category:urgent', 1, '{}')",
 			needs: []need{{`POST /actions {"action":"pause","kind":"category","name":"urgent"}`, unavailable, ""}},
 		},
 		{

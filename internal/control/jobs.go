@@ -3,7 +3,6 @@ package control
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 )
 
@@ -74,9 +73,4 @@ func forgotten(jobs []Job) []string {
 		}
 	}
 	return ids
-}
-
-// sortJobs puts the newest first.
-func sortJobs(jobs []Job) {
-	slices.SortFunc(jobs, func(a, b Job) int { return b.At.Compare(a.At) })
 }

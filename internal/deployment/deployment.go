@@ -65,7 +65,7 @@ type Deployment struct {
 	// Control keeps pauses and the audit log.
 	Control control.Store
 	// Endpoints keeps the webhook endpoints, Events what happened to them.
-	Endpoints endpoints.Store
+	Endpoints *endpoints.Store
 	Events    events.Store
 
 	cfg      Config

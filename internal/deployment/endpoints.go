@@ -5,17 +5,22 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/endpoints"
 	"github.com/pacer-notify/pacer/internal/events"
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/record"
+	storepostgres "github.com/pacer-notify/pacer/internal/store/postgres"
+	storeredis "github.com/pacer-notify/pacer/internal/store/redis"
 )
 
-// openEndpoints opens the stores of endpoints and events. The process knows the endpoints before it sends anything.
-func (d *Deployment) openEndpoints(ctx context.Context) error {
-	d.Endpoints, d.Events = endpoints.NewRedis(d.Redis.Client), events.NewRedis(d.Redis.Client)
+// openRecords opens what is kept in records. The process knows the endpoints before it sends anything.
+func (d *Deployment) openRecords(ctx context.Context) error {
+	var records record.Store = storeredis.NewRecords(d.Redis.Client)
 	if d.Pool != nil {
-		d.Endpoints, d.Events = endpoints.NewPostgres(d.Pool), events.NewPostgres(d.Pool)
+		records = storepostgres.NewRecords(d.Pool)
 	}
+	d.Control, d.Endpoints, d.Events = control.New(records), endpoints.NewStore(records), events.NewStore(records)
 	if d.cfg.Directory == nil {
 		d.cfg.Directory = endpoints.NewDirectory(endpoints.DirectoryConfig{Log: d.cfg.Log})
 	}

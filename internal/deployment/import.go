@@ -30,10 +30,7 @@ func Import(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (coun
 		if err != nil {
 			return err
 		}
-		if err := d.importPauses(ctx); err != nil {
-			return err
-		}
-		if err := d.importEndpoints(ctx); err != nil {
+		if err := d.importRecords(ctx); err != nil {
 			return err
 		}
 		if count, err = d.Postgres.Import(ctx, source, d.Rules.CategoryNames()); err != nil {
@@ -89,9 +86,11 @@ func (d *Deployment) redisStore() (*storeredis.Store, error) {
 	return storeredis.New(d.Redis.Pipe, agendas), nil
 }
 
-// importPauses pauses in Postgres what is paused in Redis.
-func (d *Deployment) importPauses(ctx context.Context) error {
-	pauses, err := control.NewRedis(d.Redis.Client).Pauses(ctx)
+// importRecords pauses in Postgres what is paused in Redis, and copies the webhook endpoints. The events that tell of
+// them stay behind, and their numbers are not given again: a program that has read some asks for what comes after.
+func (d *Deployment) importRecords(ctx context.Context) error {
+	from := storeredis.NewRecords(d.Redis.Client)
+	pauses, err := control.New(from).Pauses(ctx)
 	if err != nil {
 		return err
 	}
@@ -100,20 +99,14 @@ func (d *Deployment) importPauses(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
-}
-
-// importEndpoints copies the webhook endpoints. The events that tell of them stay behind, and their numbers are not
-// given again: a program that has read some asks for what comes after.
-func (d *Deployment) importEndpoints(ctx context.Context) error {
-	if err := endpoints.Copy(ctx, endpoints.NewRedis(d.Redis.Client), d.Endpoints); err != nil {
+	if err := endpoints.Copy(ctx, endpoints.NewStore(from), d.Endpoints); err != nil {
 		return err
 	}
-	latest, err := events.NewRedis(d.Redis.Client).Latest(ctx)
+	latest, err := from.Latest(ctx, events.Log)
 	if err != nil {
 		return err
 	}
-	return events.NewPostgres(d.Pool).GoOnAfter(ctx, latest)
+	return storepostgres.NewRecords(d.Pool).Skip(ctx, events.Log, latest)
 }
 
 // refuseOtherStore refuses to start beside a store that this process would not look into: one in Redis that was not

@@ -68,7 +68,7 @@ type Users struct {
 // UserStore keeps what users want.
 type UserStore interface {
 	feedback.Users
-	SetPreferences(ctx context.Context, userID string, p *notification.Preferences) error
+	SetPreferences(ctx context.Context, userID string, p *notification.Preferences, was int64) error
 	SetManyPreferences(ctx context.Context, of map[string]*notification.Preferences) error
 	ClearPreferences(ctx context.Context, userID string) error
 }
@@ -87,12 +87,12 @@ func (u Users) SetManyPreferences(ctx context.Context, of map[string]*notificati
 	return nil
 }
 
-// SetPreferences keeps a user's preferences, once they are checked.
-func (u Users) SetPreferences(ctx context.Context, userID string, p *notification.Preferences) error {
+// SetPreferences keeps a user's preferences, once they are checked, in place of the version that was read.
+func (u Users) SetPreferences(ctx context.Context, userID string, p *notification.Preferences, was int64) error {
 	if err := u.CheckPreferences(p); err != nil {
 		return err
 	}
-	if err := u.UserStore.SetPreferences(ctx, userID, p); err != nil {
+	if err := u.UserStore.SetPreferences(ctx, userID, p, was); err != nil {
 		return err
 	}
 	u.follow(ctx)

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
-	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/desk"
 	"github.com/pacer-notify/pacer/internal/effective"
 	"github.com/pacer-notify/pacer/internal/intake"
@@ -37,14 +36,12 @@ func (d *Deployment) openStore(ctx context.Context, current func() *policy.Polic
 	if err != nil {
 		return err
 	}
-	if err := d.openEndpoints(ctx); err != nil {
+	if err := d.openRecords(ctx); err != nil {
 		return err
 	}
 	if d.Pool != nil {
-		d.Control = control.NewPostgres(d.Pool)
 		return d.openPostgresStore(ctx)
 	}
-	d.Control = control.NewRedis(d.Redis.Client)
 	return d.openRedisStore(ctx)
 }
 

@@ -90,7 +90,7 @@ func (w *world) randomly(random *rand.Rand) {
 	for i := range crowd {
 		if w.users != nil && random.IntN(4) == 0 {
 			err := w.users.SetPreferences(w.Context(), "user"+strconv.Itoa(i),
-				&notification.Preferences{OptOutCategories: []string{pick(byDay())}})
+				&notification.Preferences{OptOutCategories: []string{pick(byDay())}}, notification.AnyVersion)
 			if err != nil {
 				w.Fatal(err)
 			}

@@ -180,7 +180,8 @@ func (w *world) deferred(category string) string {
 func TestOptOutIsNamed(t *testing.T) {
 	t.Parallel()
 	w := onPostgres(t)
-	err := w.users.SetPreferences(t.Context(), "ada", &notification.Preferences{OptOutCategories: []string{"free"}})
+	err := w.users.SetPreferences(t.Context(), "ada", &notification.Preferences{OptOutCategories: []string{"free"}},
+		notification.AnyVersion)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,7 +48,7 @@ type store interface {
 // preferences keeps what users want, in the set-ups that can.
 type preferences interface {
 	desk.Users
-	SetPreferences(ctx context.Context, userID string, p *notification.Preferences) error
+	SetPreferences(ctx context.Context, userID string, p *notification.Preferences, was int64) error
 }
 
 // world is a store on real servers with a desk over it, and a worker that obeys pauses as the dispatcher does.
@@ -141,7 +141,7 @@ func onRedis(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.store, w.control, w.client = redis.New(client, agendas), control.NewRedis(client), client
+	w.store, w.control, w.client = redis.New(client, agendas), control.New(redis.NewRecords(client)), client
 	w.open(agendas)
 	return w
 }
@@ -152,7 +152,7 @@ func onPostgres(t *testing.T) *world {
 	kept, agendas, pool := openPostgres(t, agenda.Config{
 		Partitions: partitions, Settings: w.Settings, Lease: testLease, Guarded: true,
 	})
-	w.store, w.users, w.control = kept, kept, control.NewPostgres(pool)
+	w.store, w.users, w.control = kept, kept, control.New(postgres.NewRecords(pool))
 	w.open(agendas)
 	return w
 }

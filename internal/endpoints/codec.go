@@ -2,7 +2,6 @@ package endpoints
 
 import (
 	"encoding/json"
-	"fmt"
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/secret"
@@ -18,8 +17,7 @@ type stored struct {
 	Old         []storedSecret    `json:"old,omitempty"`
 	CreatedAt   time.Time         `json:"created_at,omitzero"`
 	UpdatedAt   time.Time         `json:"updated_at,omitzero"`
-	Health      storedHealth      `json:"health,omitzero"`
-	Removed     bool              `json:"removed,omitempty"`
+	Health      Health            `json:"health,omitzero"`
 }
 
 type storedSecret struct {
@@ -27,45 +25,27 @@ type storedSecret struct {
 	Until  time.Time `json:"until"`
 }
 
-type storedHealth struct {
-	LastSuccess     time.Time `json:"last_success,omitzero"`
-	LastFailure     time.Time `json:"last_failure,omitzero"`
-	Failure         string    `json:"failure,omitempty"`
-	Reply           string    `json:"reply,omitempty"`
-	FailingSince    time.Time `json:"failing_since,omitzero"`
-	Failures        int       `json:"failures,omitempty"`
-	Parts           int       `json:"parts,omitempty"`
-	Part            int       `json:"part,omitempty"`
-	DisabledAt      time.Time `json:"disabled_at,omitzero"`
-	DisabledBecause string    `json:"disabled_because,omitempty"`
-	CountsFrom      time.Time `json:"counts_from,omitzero"`
-}
-
 // encode makes the text that a store keeps.
-func encode(e *Endpoint) (string, error) {
+func encode(e *Endpoint) ([]byte, error) {
 	s := stored{
 		ID: e.ID, URL: e.URL, Description: e.Description, Headers: e.Headers, Secret: e.Secret.Reveal(),
-		CreatedAt: e.CreatedAt, UpdatedAt: e.UpdatedAt, Health: storedHealth(e.Health), Removed: e.Removed,
+		CreatedAt: e.CreatedAt, UpdatedAt: e.UpdatedAt, Health: e.Health,
 	}
 	for _, old := range e.Old {
 		s.Old = append(s.Old, storedSecret{Secret: old.Secret.Reveal(), Until: old.Until})
 	}
-	text, err := json.Marshal(s) //nolint:gosec // the store keeps secrets: every call is signed with them
-	if err != nil {
-		return "", fmt.Errorf("encode webhook endpoint %s: %w", e.ID, err)
-	}
-	return string(text), nil
+	return json.Marshal(s) //nolint:gosec // the store keeps secrets: every call is signed with them
 }
 
 // decode reads it.
-func decode(text []byte, version int64) (Endpoint, error) {
+func decode(text []byte) (Endpoint, error) {
 	var s stored
 	if err := json.Unmarshal(text, &s); err != nil {
-		return Endpoint{}, fmt.Errorf("read a webhook endpoint of change %d: %w", version, err)
+		return Endpoint{}, err
 	}
 	e := Endpoint{
 		ID: s.ID, URL: s.URL, Description: s.Description, Headers: s.Headers, Secret: secret.New(s.Secret),
-		CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt, Health: Health(s.Health), Removed: s.Removed, Version: version,
+		CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt, Health: s.Health,
 	}
 	for _, old := range s.Old {
 		e.Old = append(e.Old, OldSecret{Secret: secret.New(old.Secret), Until: old.Until})

@@ -16,11 +16,12 @@ import (
 	"github.com/pacer-notify/pacer/internal/beat"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/push"
+	"github.com/pacer-notify/pacer/internal/record"
 	"github.com/pacer-notify/pacer/internal/signing"
 )
 
 const (
-	// lookEvery is how often a process looks for changes. A look reads one number.
+	// lookEvery is how often a process looks for changes. A look reads one change.
 	lookEvery = 2 * time.Second
 	// lookTimeout bounds one look, and the writing of what was seen of one endpoint.
 	lookTimeout = 5 * time.Second
@@ -45,28 +46,19 @@ type DirectoryConfig struct {
 // can't be read, what was known stays in force.
 type Directory struct {
 	cfg       DirectoryConfig
-	store     Store
+	store     *Store
 	noteEvery time.Duration
 
 	// empty says that there is nothing to look up, which costs a delivery nothing.
-	empty   atomic.Bool
-	mu      sync.RWMutex
-	byURL   map[string]*entry
-	byID    map[string]*entry
-	version int64
-	// latest is the latest change that was read.
-	latest change
+	empty atomic.Bool
+	mu    sync.RWMutex
+	byURL map[string]*entry
+	byID  map[string]*entry
+	// read is how far the changes were read, round how often they were read from the beginning.
+	read  record.Cursor
+	round int
 	// storeTime was the store's time at the moment at of this process.
 	storeTime, at time.Time
-	// readAt was the store's time when all changes were last read. This process's own clock may stand still while
-	// its machine sleeps, and the store goes on forgetting.
-	readAt time.Time
-}
-
-// change is one of an endpoint, with its number.
-type change struct {
-	id      string
-	version int64
 }
 
 // entry is one endpoint, and what this process saw of it and has not noted yet.
@@ -74,6 +66,7 @@ type entry struct {
 	mu       sync.Mutex
 	endpoint Endpoint
 	url      string
+	round    int // in which it was read last
 	keys     []datedKey
 	header   http.Header
 	seen     Observation
@@ -102,7 +95,7 @@ func NewDirectory(cfg DirectoryConfig) *Directory {
 }
 
 // Follow has it know what is in a store from now on, and reads that. It is called once, before anything is sent.
-func (d *Directory) Follow(ctx context.Context, store Store) error {
+func (d *Directory) Follow(ctx context.Context, store *Store) error {
 	d.store = store
 	return d.Refresh(ctx)
 }
@@ -143,98 +136,77 @@ func (d *Directory) look(ctx context.Context) {
 
 // Refresh reads what has changed.
 func (d *Directory) Refresh(ctx context.Context) error {
-	version, now, err := d.store.Position(ctx)
+	now, err := d.store.kind.Store.Now(ctx)
 	if err != nil {
 		return err
 	}
 	d.mu.Lock()
-	after, latest := d.version, d.latest
-	// A store that lost changes, or forgot which endpoints were removed, is read from the beginning.
-	anew := version < after || !d.readAt.IsZero() && now.Sub(d.readAt) > removedKept/2
 	d.storeTime, d.at = now, d.cfg.Now()
 	d.mu.Unlock()
-	var fresh map[string]*entry
-	if !anew && version > after {
-		if latest, anew, err = d.read(ctx, latest, version, nil); err != nil {
+	for step := record.More; step == record.More || step == record.Again; {
+		page, err := d.store.kind.Store.Changes(ctx, d.store.kind.Name, d.read.From, changesRead)
+		if err == nil {
+			step, err = d.take(page)
+		}
+		if err != nil {
 			return err
 		}
 	}
-	if anew {
-		fresh = map[string]*entry{}
-		if latest, _, err = d.read(ctx, change{}, version, fresh); err != nil {
-			return err
-		}
-	}
-	d.finish(now, max(latest.version, version), latest, fresh)
 	return nil
 }
 
-// read takes in the changes from one on that was read before, into fresh when that is given, and returns the latest. It
-// reports whether that one is lost: the store has neither it nor a later one of the same endpoint.
-func (d *Directory) read(ctx context.Context, from change, version int64, fresh map[string]*entry) (
-	latest change, lost bool, err error,
-) {
-	latest, lost = from, from.id != ""
-	for after := max(0, from.version-1); after < version; after = latest.version {
-		changes, err := d.store.Changes(ctx, after, changesRead)
-		if err != nil {
-			return latest, lost, err
-		}
-		if len(changes) == 0 {
-			break
-		}
-		d.take(changes, fresh)
-		lost = lost && !slices.ContainsFunc(changes, func(e Endpoint) bool { return e.ID == from.id })
-		latest = change{changes[len(changes)-1].ID, changes[len(changes)-1].Version}
-	}
-	return latest, lost, nil
-}
-
-// take takes in changes: into fresh when that is given, else into what is known.
-func (d *Directory) take(changes []Endpoint, fresh map[string]*entry) {
+// take takes in a page of changes. Once everything was read from the beginning, it forgets what was not there.
+func (d *Directory) take(page []record.Record) (record.Step, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, e := range changes {
-		kept := d.byID[e.ID]
-		if kept != nil && d.byURL[kept.url] == kept {
-			delete(d.byURL, kept.url)
-		}
-		if e.Removed {
-			delete(d.byID, e.ID)
+	defer func() { d.empty.Store(len(d.byURL) == 0) }()
+	fresh, step := record.Next(&d.read, page, len(page) == changesRead, record.Name)
+	for _, r := range fresh {
+		if r.Body == nil {
+			d.forget(r.Key)
 			continue
 		}
-		if kept == nil {
-			kept = &entry{}
+		e, err := d.store.kind.Read(r)
+		if err != nil {
+			d.read = record.Cursor{}
+			return step, err
 		}
-		if fresh != nil || e.Version >= kept.endpoint.Version {
-			kept.set(e, d.cfg.Log)
-		}
-		d.byID[e.ID], d.byURL[kept.url] = kept, kept
-		if fresh != nil {
-			fresh[e.ID] = kept
-		}
+		d.put(e)
 	}
-	d.empty.Store(len(d.byURL) == 0)
-}
-
-// finish remembers how far it has read, and when. Where everything was read, it forgets what was not there any
-// more.
-func (d *Directory) finish(at time.Time, version int64, latest change, fresh map[string]*entry) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.readAt, d.version, d.latest = at, version, latest
-	if fresh == nil {
-		return
-	}
-	for id, e := range d.byID {
-		if fresh[id] == nil {
-			delete(d.byID, id)
-			if d.byURL[e.url] == e { // else another endpoint has taken the URL
-				delete(d.byURL, e.url)
+	switch step {
+	case record.Again:
+		d.round++
+	case record.Complete:
+		for id, e := range d.byID {
+			if e.round != d.round {
+				d.forget(id)
 			}
 		}
+	case record.More, record.Read:
 	}
-	d.empty.Store(len(d.byURL) == 0)
+	return step, nil
+}
+
+// put takes in an endpoint as it is now, under the lock.
+func (d *Directory) put(now Endpoint) {
+	e := d.byID[now.ID]
+	if e == nil {
+		e = &entry{}
+	} else if d.byURL[e.url] == e {
+		delete(d.byURL, e.url)
+	}
+	e.set(now, d.cfg.Log)
+	e.round = d.round
+	d.byID[now.ID], d.byURL[e.url] = e, e
+}
+
+// forget forgets an endpoint, under the lock.
+func (d *Directory) forget(id string) {
+	e := d.byID[id]
+	delete(d.byID, id)
+	if e != nil && d.byURL[e.url] == e { // else another endpoint has taken the URL
+		delete(d.byURL, e.url)
+	}
 }
 
 // set replaces what is known of an endpoint. The url is the directory's, under its lock.

@@ -1,6 +1,7 @@
 package endpoints_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,9 +15,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/pacer-notify/pacer/internal/endpoints"
-	"github.com/pacer-notify/pacer/internal/events"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/push"
+	"github.com/pacer-notify/pacer/internal/record"
+	"github.com/pacer-notify/pacer/internal/record/recordtest"
 	"github.com/pacer-notify/pacer/internal/secret"
 	"github.com/pacer-notify/pacer/internal/signing"
 	"github.com/pacer-notify/pacer/test/redistest"
@@ -49,7 +51,7 @@ func (c *clock) forward(by time.Duration) {
 
 // shifted is a store whose time is that of a clock, as one process reaches it.
 type shifted struct {
-	endpoints.Store
+	record.Store
 	clock *clock
 	away  *error
 	// between is called between the reading and the writing of a change.
@@ -58,37 +60,29 @@ type shifted struct {
 	unread error
 }
 
-// Position implements [endpoints.Store].
-func (s shifted) Position(ctx context.Context) (int64, time.Time, error) {
-	if *s.away != nil {
-		return 0, time.Time{}, *s.away
-	}
-	version, _, err := s.Store.Position(ctx)
-	return version, s.clock.now(), err
-}
+// Now implements [record.Documents].
+func (s *shifted) Now(context.Context) (time.Time, error) { return s.clock.now(), *s.away }
 
-// Changes implements [endpoints.Store].
-func (s shifted) Changes(ctx context.Context, after int64, limit int) ([]endpoints.Endpoint, error) {
+// Changes implements [record.Documents].
+func (s *shifted) Changes(ctx context.Context, kind string, from int64, limit int) ([]record.Record, error) {
 	if s.unread != nil {
 		return nil, s.unread
 	}
-	return s.Store.Changes(ctx, after, limit)
+	return s.Store.Changes(ctx, kind, from, limit)
 }
 
-// Change implements [endpoints.Store].
-func (s shifted) Change(ctx context.Context, id string,
-	change func(*endpoints.Endpoint, time.Time) ([]events.Event, error),
-) (*endpoints.Endpoint, error) {
-	if *s.away != nil {
-		return nil, *s.away
+// Get implements [record.Documents].
+func (s *shifted) Get(ctx context.Context, kind, key string) (record.Record, time.Time, error) {
+	found, _, err := s.Store.Get(ctx, kind, key)
+	return found, s.clock.now(), cmp.Or(*s.away, err)
+}
+
+// Write implements [record.Documents].
+func (s *shifted) Write(ctx context.Context, w record.Write) (int64, error) {
+	if s.between != nil {
+		s.between()
 	}
-	return s.Store.Change(ctx, id, func(e *endpoints.Endpoint, _ time.Time) ([]events.Event, error) {
-		happened, err := change(e, s.clock.now())
-		if s.between != nil {
-			s.between()
-		}
-		return happened, err
-	})
+	return s.Store.Write(ctx, w)
 }
 
 // process is one that delivers to endpoints.
@@ -124,8 +118,8 @@ func newProcess(t *testing.T, s stores, c *clock) *process {
 	p.Directory = endpoints.NewDirectory(endpoints.DirectoryConfig{
 		DisableAfter: 5 * 24 * time.Hour, Now: c.now, Log: slog.New(slog.NewTextHandler(&p.log, nil)),
 	})
-	p.store = &shifted{Store: s.Store, clock: c, away: &p.away}
-	if err := p.Follow(t.Context(), p.store); err != nil {
+	p.store = &shifted{Store: s.records, clock: c, away: &p.away}
+	if err := p.Follow(t.Context(), endpoints.NewStore(p.store)); err != nil {
 		t.Fatal(err)
 	}
 	p.sender = p.Watch(notification.ChannelWebhook, p)
@@ -190,7 +184,7 @@ func TestAnEndpointThatFailsIsDisabled(t *testing.T) {
 		if told := s.happened(t); len(told) != 1 || told[0] != "endpoint.disabled ep_1" {
 			t.Errorf("the events are %v", told)
 		}
-		service := endpoints.Service{Store: one.store, CheckURL: func(string) error { return nil }}
+		service := endpoints.Service{Store: endpoints.NewStore(one.store), CheckURL: func(string) error { return nil }}
 		for range 2 { // a second time changes nothing
 			if e, err := service.Enable(t.Context(), "ep_1"); err != nil || e.State() != endpoints.StateOK {
 				t.Fatalf("enabled: %v", err)
@@ -271,7 +265,7 @@ func TestNotedTwiceIsNotedOnce(t *testing.T) {
 		c := &clock{}
 		p := newProcess(t, s, c)
 		gone := &push.Error{Class: push.TargetGone, Code: "410"}
-		p.store.Store = lostReply{s.Store}
+		p.store.Store = lostReply{s.records}
 		p.send(t, down)
 		c.forward(time.Second)
 		p.send(t, gone)
@@ -284,15 +278,13 @@ func TestNotedTwiceIsNotedOnce(t *testing.T) {
 	})
 }
 
-// lostReply is a store whose replies to changes are lost.
-type lostReply struct{ endpoints.Store }
+// lostReply is a store whose replies to writes are lost.
+type lostReply struct{ record.Store }
 
-// Change implements [endpoints.Store].
-func (l lostReply) Change(ctx context.Context, id string,
-	change func(*endpoints.Endpoint, time.Time) ([]events.Event, error),
-) (*endpoints.Endpoint, error) {
-	_, err := l.Store.Change(ctx, id, change)
-	return nil, errors.Join(err, errors.New("the reply is lost"))
+// Write implements [record.Documents].
+func (l lostReply) Write(ctx context.Context, w record.Write) (int64, error) {
+	_, err := l.Store.Write(ctx, w)
+	return 0, errors.Join(err, errors.New("the reply is lost"))
 }
 
 // A process writes at most once a minute that an endpoint goes on failing, and nothing for what was not tried.
@@ -341,7 +333,7 @@ func TestTheDirectoryFollows(t *testing.T) {
 	onEach(t, func(t *testing.T, s stores) {
 		c := &clock{}
 		p := newProcess(t, s, c)
-		service := endpoints.Service{Store: p.store, CheckURL: func(string) error { return nil }}
+		service := endpoints.Service{Store: endpoints.NewStore(p.store), CheckURL: func(string) error { return nil }}
 		state := func() string {
 			keys, header, ok := p.Registered("HTTPS://example.com:443/hook")
 			return fmt.Sprint(ok, len(keys), header)
@@ -391,42 +383,29 @@ func TestTheDirectoryFollows(t *testing.T) {
 	})
 }
 
-// A process has not looked for so long that the store has forgotten a removal by then, and learns of it: also when
-// its first look fails half-way, and when its own clock stood still.
+// A process that has not read that an endpoint was removed, before the store forgot it, knows it all the same: also when
+// its first look after that fails half-way.
 func TestAForgottenRemovalIsNoticed(t *testing.T) {
 	t.Parallel()
-	for name, pass := range map[string]func(t *testing.T, p *process, c *clock){
-		"CutOff": func(t *testing.T, p *process, c *clock) {
-			t.Helper()
-			c.forward(2 * time.Hour)
-			p.store.unread = errors.New("too slow")
-			if err := p.Refresh(t.Context()); !errors.Is(err, p.store.unread) {
-				t.Fatalf("the first look: %v", err)
+	onEach(t, func(t *testing.T, s stores) {
+		s.add(t, "ep_1", hook)
+		s.add(t, "ep_2", hook+"/2")
+		p := newProcess(t, s, &clock{})
+		s.remove(t, "ep_1")
+		s.Store = s.Keeping(time.Nanosecond)
+		s.add(t, "ep_3", hook+"/3") // the store forgets ep_1
+		p.store.unread = errors.New("too slow")
+		if err := p.Refresh(t.Context()); !errors.Is(err, p.store.unread) {
+			t.Fatalf("the first look: %v", err)
+		}
+		p.store.unread = nil
+		p.round(t)
+		for url, want := range map[string]bool{hook: false, hook + "/2": true, hook + "/3": true} {
+			if _, _, ok := p.Registered(url); ok != want {
+				t.Errorf("%s is registered: %t, want %t", url, ok, want)
 			}
-			p.store.unread = nil
-		},
-		"Suspended": func(_ *testing.T, p *process, _ *clock) { p.store.clock = &clock{ahead: 2 * time.Hour} },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			onEach(t, func(t *testing.T, s stores) {
-				s.add(t, "ep_1", hook)
-				s.add(t, "ep_2", hook+"/2")
-				c := &clock{}
-				p := newProcess(t, s, c)
-				s.remove(t, "ep_1")
-				s.removedEarlier(t, 2*time.Hour)
-				s.add(t, "ep_3", hook+"/3") // the store forgets ep_1
-				pass(t, p, c)
-				p.round(t)
-				for url, want := range map[string]bool{hook: false, hook + "/2": true, hook + "/3": true} {
-					if _, _, ok := p.Registered(url); ok != want {
-						t.Errorf("%s is registered: %t, want %t", url, ok, want)
-					}
-				}
-			})
-		})
-	}
+		}
+	})
 }
 
 // The metric counts the endpoints by state, without a label for each.
@@ -462,7 +441,7 @@ func TestEndpointsAreCounted(t *testing.T) {
 // What is wrong with an endpoint is said by field, and never shows a value that may be a secret.
 func TestWrongEndpointsAreRefused(t *testing.T) {
 	t.Parallel()
-	service := endpoints.Service{Store: endpoints.NewRedis(redistest.Mini(t)), CheckURL: func(url string) error {
+	service := endpoints.Service{Store: storesIn(recordtest.OnRedis(redistest.Mini(t))).Store, CheckURL: func(url string) error {
 		if url != hook {
 			return errors.New("must be ours")
 		}

@@ -2,12 +2,11 @@
 // their own, and with their health. An endpoint that does nothing but fail for days is disabled.
 //
 //	Service    what the API does with endpoints
-//	Store      where they are kept: on Redis, or in Postgres
+//	Store      where they are kept
 //	Directory  what a process knows of them in memory, by URL; it watches what becomes of deliveries
 package endpoints
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -16,7 +15,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pacer-notify/pacer/internal/events"
 	"github.com/pacer-notify/pacer/internal/secret"
 	"github.com/pacer-notify/pacer/internal/signing"
 )
@@ -35,10 +33,6 @@ type Endpoint struct {
 	// CreatedAt is when it was registered, UpdatedAt when somebody last changed it; its health is no such change.
 	CreatedAt, UpdatedAt time.Time
 	Health
-	// Removed is true of one that was removed, of which nothing is kept but its id.
-	Removed bool
-	// Version is the number of its latest change among those of all endpoints.
-	Version int64
 }
 
 // OldSecret is a secret that was replaced. It signs until then.
@@ -56,32 +50,9 @@ const (
 	OldSigns = 24 * time.Hour
 	// maxOld is how many replaced secrets may sign beside the new one.
 	maxOld = 3
-	// removedKept is how long it is known that an endpoint was removed. A process that has not read all changes
-	// for half as long reads all endpoints again.
+	// removedKept is how long an id is in use after its endpoint was removed.
 	removedKept = time.Hour
 )
-
-// Store keeps endpoints. Its times are of one clock.
-type Store interface {
-	// Position returns the number of the latest change, and the time.
-	Position(ctx context.Context) (version int64, now time.Time, err error)
-	// Changes returns the endpoints that have changed after a change with this number, removed ones too, in the order
-	// of their latest changes, at most limit.
-	Changes(ctx context.Context, after int64, limit int) ([]Endpoint, error)
-	// Get returns one endpoint, or [ErrNotFound].
-	Get(ctx context.Context, id string) (*Endpoint, error)
-	// List returns the endpoints with ids beyond after, in the order of ids, at most limit.
-	List(ctx context.Context, after string, limit int) ([]Endpoint, error)
-	// Add keeps a new endpoint, and fills in the times that are zero. It returns a [*TakenError] when the URL or the id
-	// is in use, and [ErrTooMany] when there are [MaxEndpoints].
-	Add(ctx context.Context, e *Endpoint) error
-	// Change changes an endpoint, alone: no other change comes between. now is the store's time. The events that change
-	// returns are written together with it. When change returns an error, nothing changes, and that is returned.
-	Change(ctx context.Context, id string, change func(e *Endpoint, now time.Time) ([]events.Event, error)) (
-		*Endpoint, error)
-	// Remove removes an endpoint. It returns [ErrNotFound] when there is none.
-	Remove(ctx context.Context, id string) error
-}
 
 // The errors that callers may want to know.
 var (
@@ -90,10 +61,6 @@ var (
 	// ErrRotated says that a secret was replaced too often of late.
 	ErrRotated = fmt.Errorf(
 		"the secret was replaced %d times within %s, and all of these secrets still sign: wait until one has expired", maxOld, OldSigns)
-	// errUnchanged ends a change that turns out to be none.
-	errUnchanged = errors.New("nothing changes")
-	// errTryAgain says that the endpoint was changed by somebody else at the same moment.
-	errTryAgain = errors.New("others were changing the webhook endpoint at the same time; try again")
 )
 
 // TakenError says that a URL is registered already, or an id is in use.
@@ -112,14 +79,6 @@ func (e *TakenError) Error() string {
 
 // fieldID and fieldURL are what can be taken.
 const fieldID, fieldURL = "id", "url"
-
-// takenBy says who has the URL or the id of an endpoint that is to be added.
-func takenBy(owner, id string) error {
-	if owner == id {
-		return &TakenError{ID: owner, Field: fieldID}
-	}
-	return &TakenError{ID: owner, Field: fieldURL}
-}
 
 // Normal is the form in which URLs are compared: scheme and host in lower case, without the scheme's own port. Whatever
 // is no URL stays as it is.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/endpoints"
 	"github.com/pacer-notify/pacer/internal/events"
+	"github.com/pacer-notify/pacer/internal/record/recordtest"
 	"github.com/pacer-notify/pacer/internal/signing"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
@@ -32,7 +33,7 @@ func TestAFailOverThatLosesChangesIsNoticed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			client := redistest.Client(t)
-			s := stores{endpoints.NewRedis(client), events.NewRedis(client)}
+			s := storesIn(recordtest.OnRedis(client))
 			s.add(t, "ep_0", hook+"/0")
 			p := newProcess(t, s, &clock{})
 			replica := dump(t, client)
@@ -58,7 +59,7 @@ func TestAFailOverThatLosesChangesIsNoticed(t *testing.T) {
 func TestAURLPassesToAnotherEndpoint(t *testing.T) {
 	t.Parallel()
 	client := redistest.Client(t)
-	s := stores{endpoints.NewRedis(client), events.NewRedis(client)}
+	s := storesIn(recordtest.OnRedis(client))
 	s.add(t, "ep_1", hook)
 	p := newProcess(t, s, &clock{})
 	restore(t, client, nil)

@@ -12,20 +12,23 @@ import (
 type Health struct {
 	// LastSuccess and LastFailure are the latest of their kind that were noted. Failure is the latest failure's class
 	// and code, Reply what the endpoint replied.
-	LastSuccess, LastFailure time.Time
-	Failure, Reply           string
+	LastSuccess time.Time `json:"last_success,omitzero"`
+	LastFailure time.Time `json:"last_failure,omitzero"`
+	Failure     string    `json:"failure,omitempty"`
+	Reply       string    `json:"reply,omitempty"`
 	// FailingSince is the first failure since the last success; zero while the endpoint takes what it is sent. Failures
 	// counts the failed attempts since then. Parts is in how many parts of the time to disabling there was one, Part
 	// the number of the latest.
-	FailingSince time.Time
-	Failures     int
-	Parts, Part  int
+	FailingSince time.Time `json:"failing_since,omitzero"`
+	Failures     int       `json:"failures,omitempty"`
+	Parts        int       `json:"parts,omitempty"`
+	Part         int       `json:"part,omitempty"`
 	// DisabledAt is since when nothing is sent to it, DisabledBecause why.
-	DisabledAt      time.Time
-	DisabledBecause string
+	DisabledAt      time.Time `json:"disabled_at,omitzero"`
+	DisabledBecause string    `json:"disabled_because,omitempty"`
 	// CountsFrom is the moment from which attempts say anything of it: when it was registered, enabled, or moved to
 	// another URL.
-	CountsFrom time.Time
+	CountsFrom time.Time `json:"counts_from,omitzero"`
 }
 
 const (

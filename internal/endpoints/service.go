@@ -11,13 +11,14 @@ import (
 	"github.com/pacer-notify/pacer/internal/events"
 	"github.com/pacer-notify/pacer/internal/nearest"
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/record"
 	"github.com/pacer-notify/pacer/internal/secret"
 	"github.com/pacer-notify/pacer/internal/signing"
 )
 
 // Service is what the API does with endpoints.
 type Service struct {
-	Store
+	*Store
 	// CheckURL refuses URLs that can't be called. Its error follows the name of a field.
 	CheckURL func(string) error
 }
@@ -134,7 +135,7 @@ func (s Service) Rotate(ctx context.Context, id string, f Form) (*Endpoint, erro
 func (s Service) Enable(ctx context.Context, id string) (*Endpoint, error) {
 	return s.Change(ctx, id, func(e *Endpoint, now time.Time) ([]events.Event, error) {
 		if !e.Disabled() {
-			return nil, errUnchanged
+			return nil, record.ErrUnchanged
 		}
 		return e.enable(now, "somebody enabled it"), nil
 	})
@@ -150,7 +151,7 @@ func (e *Endpoint) enable(now time.Time, why string) (happened []events.Event) {
 }
 
 // Copy copies all endpoints to another store that has none of them. It can be repeated.
-func Copy(ctx context.Context, from, to Store) error {
+func Copy(ctx context.Context, from, to *Store) error {
 	after := ""
 	for {
 		page, err := from.List(ctx, after, MaxPage)

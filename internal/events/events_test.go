@@ -2,12 +2,10 @@ package events_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
-	"math"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -22,8 +20,9 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 	"go.uber.org/goleak"
 
-	"github.com/pacer-notify/pacer/internal/endpoints"
 	"github.com/pacer-notify/pacer/internal/events"
+	"github.com/pacer-notify/pacer/internal/record"
+	"github.com/pacer-notify/pacer/internal/record/recordtest"
 	"github.com/pacer-notify/pacer/internal/secret"
 	"github.com/pacer-notify/pacer/internal/signing"
 	"github.com/pacer-notify/pacer/internal/store/postgres"
@@ -33,202 +32,71 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(postgrestest.Around(redistest.Around(m))) }
 
-// world is a store of events, and an endpoint that they happen to.
+// world is a store of events, and where they happen.
 type world struct {
 	events.Store
-	happen func(t *testing.T, reasons ...string)
-	// age makes all events as old.
-	age func(t *testing.T, by time.Duration)
+	records record.Store
 }
 
-func newWorld(t *testing.T, store events.Store, endpoint endpoints.Store) *world {
+func (w *world) happen(t *testing.T, reasons ...string) {
 	t.Helper()
-	if err := endpoint.Add(t.Context(), &endpoints.Endpoint{ID: "ep_1", URL: "https://example.com"}); err != nil {
-		t.Fatal(err)
-	}
-	return worldOn(store, endpoint)
-}
-
-// worldOn is a world whose endpoint is there already.
-func worldOn(store events.Store, endpoint endpoints.Store) *world {
-	return &world{Store: store, happen: func(t *testing.T, reasons ...string) {
-		t.Helper()
-		if _, err := endpoint.Change(t.Context(), "ep_1", func(*endpoints.Endpoint, time.Time) ([]events.Event, error) {
-			var all []events.Event
-			for _, reason := range reasons {
-				all = append(all, events.New(events.EndpointDisabled, "ep_1", reason))
-			}
-			return all, nil
-		}); err != nil {
+	for _, reason := range reasons {
+		text, err := json.Marshal(events.New(events.EndpointDisabled, "ep_1", reason))
+		if err := errors.Join(err, w.records.Append(t.Context(), events.Log, text)); err != nil {
 			t.Error(err)
 		}
-	}}
+	}
 }
 
 // onEach runs a test on each kind of store.
 func onEach(t *testing.T, run func(t *testing.T, w *world)) {
 	t.Helper()
-	t.Run("Redis", func(t *testing.T) {
-		t.Parallel()
-		client := redistest.Client(t)
-		run(t, newWorld(t, events.NewRedis(client), endpoints.NewRedis(client)))
-	})
-	t.Run("Miniredis", func(t *testing.T) {
-		t.Parallel()
-		client := redistest.Mini(t)
-		run(t, newWorld(t, events.NewRedis(client), endpoints.NewRedis(client)))
-	})
-	t.Run("Postgres", func(t *testing.T) {
-		t.Parallel()
-		run(t, onPostgres(t, postgrestest.URL(t), postgres.Direct))
-	})
-	t.Run("PgBouncer", func(t *testing.T) {
-		t.Parallel()
-		run(t, onPostgres(t, postgrestest.PgBouncer(t, postgrestest.URL(t)), postgres.Pooled))
-	})
+	recordtest.Each(t, func(t *testing.T, s recordtest.Store) { run(t, &world{events.NewStore(s), s}) })
 }
 
-// onPostgres is a world in a database, with connections as prepare makes them.
-func onPostgres(t *testing.T, url string, prepare func(*pgxpool.Config)) *world {
-	t.Helper()
-	config, err := pgxpool.ParseConfig(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	prepare(config)
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
-	w := newWorld(t, events.NewPostgres(pool), endpoints.NewPostgres(pool))
-	w.age = func(t *testing.T, by time.Duration) {
-		t.Helper()
-		if _, err := pool.Exec(t.Context(), `UPDATE pacer.events SET at = at - $1 * interval '1 second'`,
-			int64(by.Seconds())); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return w
-}
-
-func (w *world) reasons(t *testing.T, after int64, limit int) string {
-	t.Helper()
-	all, err := w.After(t.Context(), after, limit)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var list []string
-	for _, e := range all {
-		list = append(list, fmt.Sprintf("%d %s", e.Sequence, e.Reason))
-	}
-	return strings.Join(list, ", ")
-}
-
-// Events are numbered without gaps in the order in which they are read, whoever writes at the same time.
-func TestEventsAreInOrder(t *testing.T) {
+// Events come back as they happened, with their places and moments.
+func TestEventsAreKept(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world) {
-		if got := w.reasons(t, 0, 10); got != "" {
-			t.Errorf("at first there are %s", got)
-		}
 		w.happen(t, "a", "b")
-		w.happen(t, "c")
-		for after, want := range []string{"1 a, 2 b", "2 b, 3 c", "3 c", ""} {
-			if got := w.reasons(t, int64(after), 2); got != want {
-				t.Errorf("after %d come %q, want %q", after, got, want)
-			}
+		all, err := w.After(t.Context(), 1, 10)
+		if err != nil || len(all) != 1 || all[0].Sequence != 2 || all[0].Reason != "b" || all[0].EndpointID != "ep_1" ||
+			all[0].Type != events.EndpointDisabled || time.Since(all[0].At).Abs() > time.Minute || all[0].ID == "" {
+			t.Errorf("after the first come %+v, %v", all, err)
 		}
-		if got := w.reasons(t, math.MaxInt64, 2); got != "" {
-			t.Errorf("after the greatest number come %q", got)
-		}
-		var writing sync.WaitGroup
-		for range 4 {
-			writing.Go(func() {
-				for range 5 {
-					w.happen(t, "x")
-				}
-			})
-		}
-		last := int64(3)
-		for last < 23 { // a reader that goes on where it stopped misses none
-			all, err := w.After(t.Context(), last, 100)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, e := range all {
-				if e.Sequence != last+1 {
-					t.Fatalf("after %d comes %d", last, e.Sequence)
-				}
-				last = e.Sequence
-			}
-		}
-		writing.Wait()
 	})
-}
-
-// A replica that is promoted without the latest events gives none of their numbers again: whoever has read them, and
-// asks for what comes after, misses nothing.
-func TestNoNumberIsGivenTwice(t *testing.T) {
-	t.Parallel()
-	master := redistest.Start(t, "--repl-diskless-sync-delay", "0")
-	host, port, _ := net.SplitHostPort(master.Addr())
-	on := func(server *redistest.Server) (events.Store, endpoints.Store) {
-		client := server.Client(t)
-		return events.NewRedis(client), endpoints.NewRedis(client)
-	}
-	store, endpoint := on(master)
-	w := newWorld(t, store, endpoint)
-	w.happen(t, "a", "b")
-	replica := redistest.Start(t, "--replicaof", host+" "+port) // its first one: the master takes another master_replid
-	master.AwaitReplica()
-	if err := replica.Client(t).Do(t.Context(), "REPLICAOF", "NO", "ONE").Err(); err != nil {
-		t.Fatal(err)
-	}
-	w.happen(t, "lost", "lost too")
-	read, err := w.After(t.Context(), 2, 10)
-	if err != nil || len(read) != 2 {
-		t.Fatalf("read %v, %v", read, err)
-	}
-	promoted := worldOn(on(replica))
-	promoted.happen(t, "c", "d")
-	promoted.happen(t, "e")
-	next, err := promoted.After(t.Context(), read[1].Sequence, 10)
-	if err != nil || len(next) != 3 || next[0].Reason != "c" || next[2].Sequence != next[0].Sequence+2 {
-		t.Errorf("after %d come %v, %v; want c, d and e in a row", read[1].Sequence, next, err)
-	}
 }
 
 // A deployment that moves to Postgres goes on with its numbers there, however often the move is tried.
 func TestNumbersGoOnInAnotherStore(t *testing.T) {
 	t.Parallel()
-	client := redistest.Client(t)
-	from := events.NewRedis(client)
-	w := newWorld(t, from, endpoints.NewRedis(client))
+	from := recordtest.OnRedis(redistest.Client(t))
+	w := &world{events.NewStore(from), from}
 	pool, err := pgxpool.New(t.Context(), postgrestest.URL(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
-	to := events.NewPostgres(pool)
+	to := postgres.NewRecords(pool)
+	moved := &world{events.NewStore(to), to}
 	for _, c := range []struct {
 		happens []string
 		want    int64
 	}{{nil, 0}, {[]string{"a", "b", "c"}, 3}, {nil, 3}} {
 		w.happen(t, c.happens...)
-		latest, err := from.Latest(t.Context())
-		if err := errors.Join(err, to.GoOnAfter(t.Context(), latest)); err != nil || latest != c.want {
+		latest, err := from.Latest(t.Context(), events.Log)
+		if err := errors.Join(err, to.Skip(t.Context(), events.Log, latest)); err != nil || latest != c.want {
 			t.Errorf("the latest is %d, %v; want %d", latest, err, c.want)
 		}
 	}
-	moved := newWorld(t, to, endpoints.NewPostgres(pool))
 	moved.happen(t, "d")
-	if err := to.GoOnAfter(t.Context(), 3); err != nil {
+	if err := to.Skip(t.Context(), events.Log, 3); err != nil {
 		t.Error(err)
 	}
 	moved.happen(t, "e")
-	if got := moved.reasons(t, 3, 10); got != "4 d, 5 e" {
-		t.Errorf("after 3 come %q", got)
+	if all, err := moved.After(t.Context(), 3, 10); err != nil || len(all) != 2 || all[0].Sequence != 4 ||
+		all[1].Sequence != 5 || all[1].Reason != "e" {
+		t.Errorf("after 3 come %+v, %v", all, err)
 	}
 }
 
@@ -273,25 +141,6 @@ func TestOneSendsAtATime(t *testing.T) {
 		if next, err := w.Failed(t.Context(), "r", 3); err != nil || !next.FailingSince.After(failed.FailingSince) {
 			t.Errorf("the next event fails since %s, the one before since %s, %v", next.FailingSince,
 				failed.FailingSince, err)
-		}
-	})
-}
-
-// Old events are forgotten, a bounded number at a time, and their numbers are not given again.
-func TestOldEventsAreForgotten(t *testing.T) {
-	t.Parallel()
-	onEach(t, func(t *testing.T, w *world) {
-		w.happen(t, "old", "older")
-		if more, err := w.Forget(t.Context()); err != nil || more || w.reasons(t, 0, 9) != "1 old, 2 older" {
-			t.Errorf("young ones are forgotten: %t, %v", more, err)
-		}
-		if w.age == nil {
-			return // Redis has no clock that a test can turn; test/faults turns that of a whole server
-		}
-		w.age(t, 31*24*time.Hour)
-		w.happen(t, "new")
-		if more, err := w.Forget(t.Context()); err != nil || more || w.reasons(t, 0, 9) != "3 new" {
-			t.Errorf("left are %s; %t, %v", w.reasons(t, 0, 9), more, err)
 		}
 	})
 }

@@ -69,10 +69,14 @@ func (s *store) List(context.Context, notification.Filter) (*notification.Page, 
 }
 
 func (s *store) Preferences(context.Context, string) (*notification.Preferences, error) {
-	return &notification.Preferences{}, s.away
+	return &notification.Preferences{Version: 7}, s.away
 }
 
-func (s *store) SetPreferences(context.Context, string, *notification.Preferences) error {
+func (s *store) SetPreferences(_ context.Context, _ string, p *notification.Preferences, was int64) error {
+	if was != notification.AnyVersion && was != 7 {
+		return notification.ErrPreferencesChanged
+	}
+	p.Version = 8
 	return s.away
 }
 

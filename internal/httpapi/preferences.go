@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"reflect"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -19,8 +20,9 @@ import (
 // Users keeps the users' preferences.
 type Users interface {
 	Preferences(ctx context.Context, userID string) (*notification.Preferences, error)
-	// SetPreferences replaces them. A [notification.FieldError] says what is wrong with them.
-	SetPreferences(ctx context.Context, userID string, p *notification.Preferences) error
+	// SetPreferences replaces them when they have still the version that was read, or whatever they are when that is
+	// [notification.AnyVersion]. A [notification.FieldError] says what is wrong with them.
+	SetPreferences(ctx context.Context, userID string, p *notification.Preferences, was int64) error
 	ClearPreferences(ctx context.Context, userID string) error
 	// CheckPreferences says what is wrong with preferences. SetManyPreferences replaces those of some users, which were
 	// checked.
@@ -126,11 +128,30 @@ type preferencesInput struct {
 }
 
 type putPreferencesInput struct {
-	User string `path:"user" doc:"Id of the user, percent-encoded."`
+	User    string `path:"user" doc:"Id of the user, percent-encoded."`
+	IfMatch string `header:"If-Match" doc:"The ETag of what was read. If the preferences have changed since then, they stay as they are, with 412. Without it, or with *, they are replaced whatever they are."`
+	Body    Preferences
+}
+
+type preferencesOutput struct {
+	ETag string `header:"ETag" doc:"Names this version of the preferences, for If-Match."`
 	Body Preferences
 }
 
-type preferencesOutput struct{ Body Preferences }
+// etagOf names a version of preferences.
+func etagOf(version int64) string { return `"` + strconv.FormatInt(version, 10) + `"` }
+
+// matched is the version that an If-Match asks for. What is no ETag of ours is the version of nothing.
+func matched(etag string) int64 {
+	if etag == "" || etag == "*" {
+		return notification.AnyVersion
+	}
+	version, err := strconv.ParseInt(strings.Trim(etag, `"`), 10, 64)
+	if err != nil || etagOf(version) != etag || version < 0 {
+		return math.MaxInt64
+	}
+	return version
+}
 
 func (a *api) registerPreferences(h huma.API) {
 	const path = "/v1/users/{user}/preferences"
@@ -145,7 +166,9 @@ func (a *api) registerPreferences(h huma.API) {
 		OperationID: "put-preferences", Method: http.MethodPut, Path: path, Summary: "Replace a user's preferences",
 		Description:  "Waiting notifications that the user opts out of end as cancelled.",
 		MaxBodyBytes: bodyUpTo(1 << 20),
-		Tags:         []string{"users"}, Errors: append(errs, http.StatusBadRequest, http.StatusRequestEntityTooLarge),
+		Tags:         []string{"users"},
+		Errors: append(errs, http.StatusBadRequest, http.StatusPreconditionFailed,
+			http.StatusRequestEntityTooLarge),
 	}, a.putPreferences)
 	huma.Register(h, huma.Operation{
 		OperationID: "delete-preferences", Method: http.MethodDelete, Path: path,
@@ -175,7 +198,7 @@ func (a *api) getPreferences(ctx context.Context, in *preferencesInput) (*prefer
 	if err != nil {
 		return nil, a.away(ctx, "look up a user's preferences", err)
 	}
-	return &preferencesOutput{Body: showPreferences(p)}, nil
+	return &preferencesOutput{etagOf(p.Version), showPreferences(p)}, nil
 }
 
 func (a *api) putPreferences(ctx context.Context, in *putPreferencesInput) (*preferencesOutput, error) {
@@ -189,13 +212,15 @@ func (a *api) putPreferences(ctx context.Context, in *putPreferencesInput) (*pre
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	if err := users.SetPreferences(ctx, in.User, p); err != nil {
-		if len(notification.FieldErrors(err)) > 0 {
-			return nil, refusal(err)
-		}
+	switch err := users.SetPreferences(ctx, in.User, p, matched(in.IfMatch)); {
+	case errors.Is(err, notification.ErrPreferencesChanged):
+		return nil, problem(http.StatusPreconditionFailed, err.Error())
+	case len(notification.FieldErrors(err)) > 0:
+		return nil, refusal(err)
+	case err != nil:
 		return nil, a.away(ctx, "write a user's preferences", err)
 	}
-	return &preferencesOutput{Body: showPreferences(p)}, nil
+	return &preferencesOutput{etagOf(p.Version), showPreferences(p)}, nil
 }
 
 func (a *api) deletePreferences(ctx context.Context, in *preferencesInput) (*struct{}, error) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -86,4 +87,31 @@ func refusalOf(t *testing.T, api http.Handler, item string) string {
 		return ""
 	}
 	return got.Results[0].Error
+}
+
+// A PUT with If-Match replaces only the version that it names.
+func TestPreferencesKnowIfMatch(t *testing.T) {
+	t.Parallel()
+	api := newAPI(t, &store{})
+	ask := func(method, match string) *httptest.ResponseRecorder {
+		request := httptest.NewRequestWithContext(t.Context(), method, "/v1/users/ada/preferences", strings.NewReader("{}"))
+		request.Header.Set("Content-Type", "application/json")
+		if match != "" {
+			request.Header.Set("If-Match", match)
+		}
+		response := httptest.NewRecorder()
+		api.ServeHTTP(response, request)
+		return response
+	}
+	if tag := ask(http.MethodGet, "").Header().Get("ETag"); tag != `"7"` {
+		t.Errorf("the ETag is %s", tag)
+	}
+	for match, want := range map[string]int{
+		"": 200, "*": 200, `"7"`: 200, `"6"`: 412, `W/"7"`: 412, "7": 412, `"-1"`: 412, `"x"`: 412,
+	} {
+		response := ask(http.MethodPut, match)
+		if tag := response.Header().Get("ETag"); response.Code != want || (tag == `"8"`) != (want == 200) {
+			t.Errorf("If-Match %s gives %d with the ETag %s, want %d", match, response.Code, tag, want)
+		}
+	}
 }

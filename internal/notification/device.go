@@ -11,17 +11,19 @@ const MaxDevices = 100
 // Device is a target that a user registered. A notification without a target goes to the user's devices.
 type Device struct {
 	// UserID and ID name it; the id is of the same form as a notification's, and the user's own.
-	UserID, ID string
-	Channel    Channel
+	UserID  string  `json:"-"`
+	ID      string  `json:"-"`
+	Channel Channel `json:"c"`
 	// Target is what Notification.To would be.
-	Target string
+	Target string `json:"t"`
 	// Active is false once the provider has said that the target is gone. Registering it again makes it active.
-	Active bool
+	Active bool `json:"a"`
 	// Reason says why it is not active, DeactivatedAt since when.
-	Reason        string
-	DeactivatedAt time.Time
+	Reason        string    `json:"r,omitempty"`
+	DeactivatedAt time.Time `json:"d,omitzero"`
 	// CreatedAt is when it was registered first, UpdatedAt when last.
-	CreatedAt, UpdatedAt time.Time
+	CreatedAt time.Time `json:"n"`
+	UpdatedAt time.Time `json:"u"`
 }
 
 // Validate checks every field and returns all faults joined, each a [*FieldError]. The channel checks whether it can

@@ -13,15 +13,16 @@ import (
 	"github.com/pacer-notify/pacer/internal/beat"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/patience"
+	"github.com/pacer-notify/pacer/internal/record"
 )
 
 // Source is a store of preferences.
 type Source interface {
 	// PreferencesParts is how many parts the store has.
 	PreferencesParts() int
-	// ChangedPreferences lists, for each part, the users whose latest change has a number from `from` on, in order, at
-	// most limit of each part. A user whose preferences were removed is listed with the zero value. A part that
-	// can't be read must not keep back the others for long.
+	// ChangedPreferences lists, for each part, the users whose latest change has a version from `from` on, in order, at
+	// most limit of each part. A user whose preferences were removed is listed without any. A part that can't be read
+	// must not keep back the others for long.
 	ChangedPreferences(ctx context.Context, from []int64, limit int) []notification.PreferencesPage
 }
 
@@ -84,12 +85,10 @@ type Follower struct {
 
 // part is how far a part of the store was read.
 type part struct {
-	from  int64  // the latest number that was read
-	user  string // whose it was
-	gone  string // the user of a change that the store no longer has, until a later change of the same user comes
-	round uint16
-	whole bool  // it is being read from the beginning
-	woken int64 // changes up to this one were woken by others before this process began
+	record.Cursor
+
+	round uint16 // how often it was read from the beginning
+	woken int64  // changes up to this one were woken by others before this process began
 }
 
 // change is a user whose agenda has to be decided again.
@@ -114,7 +113,7 @@ func NewFollower(source Source, cfg Config) *Follower {
 func (f *Follower) Load(ctx context.Context) error {
 	f.parts = make([]part, f.source.PreferencesParts())
 	for i := range f.parts {
-		f.parts[i] = part{round: 1, whole: true, woken: math.MaxInt64}
+		f.parts[i] = part{round: 1, woken: math.MaxInt64}
 	}
 	if f.cfg.Marks != nil {
 		marks, err := f.cfg.Marks.Woken(ctx)
@@ -191,7 +190,7 @@ func (f *Follower) read(ctx context.Context) error {
 	for more := true; more; {
 		from := make([]int64, len(f.parts))
 		for i := range f.parts {
-			from[i] = f.parts[i].from
+			from[i] = f.parts[i].From
 		}
 		more, failed = false, nil
 		for i, page := range f.source.ChangedPreferences(ctx, from, limit) {
@@ -210,42 +209,32 @@ func (f *Follower) read(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// take takes in a page, and reports whether there may be more. A page begins with the last change that was read before,
-// unless its user has changed it again since: then the new one comes, too. When neither comes, the store has lost
-// changes: the part is read from the beginning, and then whoever is not in it is forgotten.
+// take takes in a page, and reports whether there is more to read. Once a part was read from the beginning, whoever is
+// not in it is forgotten.
 func (f *Follower) take(ctx context.Context, number int, page []notification.PreferencesChange, full bool) (more bool) {
 	p := &f.parts[number]
-	if p.from > 0 && p.gone == "" && (len(page) == 0 || page[0].Number != p.from) {
-		p.gone = p.user
-	}
-	for i := range page {
-		c := &page[i]
-		if c.Number <= p.from {
-			continue
-		}
-		if c.UserID == p.gone {
-			p.gone = ""
-		}
+	fresh, step := record.Next(&p.Cursor, page, full, func(c *notification.PreferencesChange) (string, int64) {
+		return c.UserID, c.Version
+	})
+	for i := range fresh {
+		c := &fresh[i]
 		f.cfg.Changed(c.UserID)
 		if err := f.set(c.UserID, &c.Preferences, uint16(number), p.round); err != nil {
 			f.cfg.Log.WarnContext(ctx, "could not read some of a user's preferences; applying the policy in their place",
 				"user_id", c.UserID, "error", err)
 		}
-		p.from, p.user = c.Number, c.UserID
-		if f.cfg.Agendas != nil && c.Number > p.woken {
-			f.queue = append(f.queue, change{user: c.UserID, part: number, number: c.Number})
+		if f.cfg.Agendas != nil && c.Version > p.woken {
+			f.queue = append(f.queue, change{user: c.UserID, part: number, number: c.Version})
 		}
 	}
-	if !full && p.gone != "" {
-		p.from, p.gone, p.whole = 0, "", true
+	switch step {
+	case record.Again:
 		p.round++
-		return true
-	}
-	if !full && p.whole {
+	case record.Complete:
 		f.forget(uint16(number), p.round)
-		p.whole = false
+	case record.More, record.Read:
 	}
-	return full
+	return step == record.More || step == record.Again
 }
 
 // wake has what waits for changed users decided again, for some thousand of them.
@@ -254,7 +243,7 @@ func (f *Follower) wake(ctx context.Context) {
 	queue, marks := f.queue, make([]int64, len(f.parts))
 	f.queue = nil
 	for i := range f.parts {
-		marks[i] = f.parts[i].from
+		marks[i] = f.parts[i].From
 	}
 	f.mu.Unlock()
 	byPartition, taken := map[int][]change{}, 0

@@ -35,7 +35,8 @@ func (s *source) set(user string, p notification.Preferences) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.last++
-	s.users[len(user)%2][user] = notification.PreferencesChange{UserID: user, Preferences: p, Number: s.last}
+	p.Version = s.last
+	s.users[len(user)%2][user] = notification.PreferencesChange{UserID: user, Preferences: p}
 }
 
 // PreferencesParts implements [preferences.Source].
@@ -53,11 +54,11 @@ func (s *source) ChangedPreferences(_ context.Context, from []int64, limit int) 
 		}
 		var changes []notification.PreferencesChange
 		for _, c := range users {
-			if c.Number >= from[part] {
+			if c.Version >= from[part] {
 				changes = append(changes, c)
 			}
 		}
-		slices.SortFunc(changes, func(a, b notification.PreferencesChange) int { return int(a.Number - b.Number) })
+		slices.SortFunc(changes, func(a, b notification.PreferencesChange) int { return int(a.Version - b.Version) })
 		pages[part].Changes = changes[:min(limit, len(changes))]
 	}
 	return pages
@@ -223,6 +224,29 @@ func TestWhatAStoreLostIsForgotten(t *testing.T) {
 	want := map[string]string{"ada": "Asia/Tokyo", "ben": "", "finn": "Europe/Vienna"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("zones (-want +got):\n%s", diff)
+	}
+}
+
+// A store forgets in time whose preferences were removed. Whoever has not read of it by then reads all again.
+func TestForgottenRemovalsAreNoticed(t *testing.T) {
+	t.Parallel()
+	s, a := newSource(), &agendas{woken: map[string]int{}}
+	for _, user := range []string{"ada", "ben"} {
+		s.set(user, in("Europe/Vienna"))
+	}
+	f := load(t, s, a)
+	delete(s.users[1], "ada") // ben's is the last change that was read
+	s.last++
+	s.users[1][""] = notification.PreferencesChange{Preferences: notification.Preferences{Version: s.last}}
+	s.set("eve", in("Asia/Tokyo"))
+	for range 2 {
+		if err := f.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		got := []string{zoneOf(f.Memory, "ada"), zoneOf(f.Memory, "ben"), zoneOf(f.Memory, "eve")}
+		if diff := cmp.Diff([]string{"", "Europe/Vienna", "Asia/Tokyo"}, got); diff != "" {
+			t.Errorf("zones (-want +got):\n%s", diff)
+		}
 	}
 }
 

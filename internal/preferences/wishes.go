@@ -21,21 +21,10 @@ type wishes struct {
 	zones  map[string]*time.Location
 }
 
-// wishText is what a user wants without the moment until which nothing goes out, in a form that tells wishes apart.
-type wishText struct {
-	Zone       string                     `json:"z,omitempty"`
-	Hours      json.RawMessage            `json:"h,omitempty"`
-	Limits     map[string]json.RawMessage `json:"l,omitempty"`
-	Categories []string                   `json:"c,omitempty"`
-	Channels   []string                   `json:"n,omitempty"`
-}
-
 // take returns the wish that preferences are, for one more user.
 func (w *wishes) take(p *notification.Preferences) (*Wish, error) {
-	of := wishText{
-		Zone: p.TimeZone, Hours: p.QuietHours, Limits: p.Limits, Categories: p.OptOutCategories,
-		Channels: p.OptOutChannels,
-	}
+	of := *p
+	of.QuietUntil = time.Time{} // it tells no wishes apart
 	raw, err := json.Marshal(of)
 	if err != nil {
 		return none, fmt.Errorf("read a user's preferences: %w", err)
@@ -47,7 +36,7 @@ func (w *wishes) take(p *notification.Preferences) (*Wish, error) {
 	defer w.mu.Unlock()
 	wish := w.byText[string(raw)]
 	if wish == nil {
-		wish, err = w.read(of)
+		wish, err = w.read(&of)
 		wish.text = string(raw)
 		w.byText[wish.text] = wish
 	}
@@ -77,18 +66,18 @@ func (w *wishes) each(do func(w *Wish, users int)) {
 }
 
 // read parses what a user wants. What can't be read, because another version wrote it, does not hold: the policy does.
-func (w *wishes) read(of wishText) (*Wish, error) {
-	wish := &Wish{OptOutCategories: of.Categories, OptOutChannels: of.Channels}
+func (w *wishes) read(of *notification.Preferences) (*Wish, error) {
+	wish := &Wish{OptOutCategories: of.OptOutCategories, OptOutChannels: of.OptOutChannels}
 	var faults []error
-	if of.Zone != "" {
+	if of.TimeZone != "" {
 		var err error
-		wish.Zone, err = w.zone(of.Zone)
+		wish.Zone, err = w.zone(of.TimeZone)
 		faults = append(faults, err)
 	}
-	if len(of.Hours) > 0 && !bytes.Equal(of.Hours, []byte("null")) {
-		hours, err := policy.ParseOwnHours(of.Hours)
+	if len(of.QuietHours) > 0 && !bytes.Equal(of.QuietHours, []byte("null")) {
+		hours, err := policy.ParseOwnHours(of.QuietHours)
 		if err == nil {
-			wish.Hours, wish.HoursText = hours, string(of.Hours)
+			wish.Hours, wish.HoursText = hours, string(of.QuietHours)
 		}
 		faults = append(faults, err)
 	}

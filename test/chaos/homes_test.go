@@ -37,11 +37,11 @@ func (h *homes) ChangedPreferences(_ context.Context, from []int64, limit int) [
 	defer h.mu.Unlock()
 	latest := map[string]int64{}
 	for _, m := range h.moves {
-		latest[m.UserID] = m.Number
+		latest[m.UserID] = m.Version
 	}
 	var page []notification.PreferencesChange
 	for _, m := range h.moves {
-		if m.Number >= from[0] && latest[m.UserID] == m.Number && len(page) < limit {
+		if m.Version >= from[0] && latest[m.UserID] == m.Version && len(page) < limit {
 			page = append(page, m.PreferencesChange)
 		}
 	}
@@ -74,7 +74,9 @@ func (h *homes) write(user string, away bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.moves = append(h.moves, moved{
-		notification.PreferencesChange{UserID: user, Number: int64(len(h.moves) + 1)}, time.Now(), after,
+		notification.PreferencesChange{
+			UserID: user, Preferences: notification.Preferences{Version: int64(len(h.moves) + 1)},
+		}, time.Now(), after,
 	})
 }
 

@@ -289,7 +289,8 @@ func (p *process) prefer(ctx context.Context, user string, out bool) {
 	p.w.ledger.mu.Lock()
 	p.w.ledger.optOuts[user] = true
 	p.w.ledger.mu.Unlock()
-	_ = p.postgres.SetPreferences(ctx, user, &notification.Preferences{OptOutCategories: []string{"chat"}}) // likewise
+	_ = p.postgres.SetPreferences(ctx, user, &notification.Preferences{OptOutCategories: []string{"chat"}},
+		notification.AnyVersion) // likewise
 }
 
 // adopt has the process know a version of the policy, and look at all users again. What fails is done again in the end,

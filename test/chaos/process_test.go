@@ -89,7 +89,7 @@ func (w *world) newProcess(number int) (*process, error) {
 		return nil, err
 	}
 	p.queue = queue.NewClient(p.client)
-	p.store, p.control = storeredis.New(p.client, p.agendas), control.NewRedis(p.client)
+	p.store, p.control = storeredis.New(p.client, p.agendas), control.New(storeredis.NewRecords(p.client))
 	if w.Durable {
 		if err := p.openPostgres(log); err != nil {
 			return nil, err
@@ -131,7 +131,7 @@ func (p *process) openPostgres(log *slog.Logger) (err error) {
 		// What is accepted two at a time is copied, whatever its ids.
 		Log: log, CopyLeast: 2, MadeHere: func(string) bool { return true },
 	})
-	p.store, p.control = p.postgres, control.NewPostgres(p.pool)
+	p.store, p.control = p.postgres, control.New(storepostgres.NewRecords(p.pool))
 	p.relay = storepostgres.NewRelay(p.postgres, storepostgres.RelayConfig{
 		Check: func(*notification.Notification) error { return nil }, Windows: p.w.longestWindow,
 	})

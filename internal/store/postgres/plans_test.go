@@ -15,8 +15,8 @@ import (
 	"github.com/pacer-notify/pacer/test/postgrestest"
 )
 
-// smallTables have a row per partition, or per thing that operators paused or began: to read all of one is cheap.
-var smallTables = []string{"partitions", "partition_counts", "category_deferrals", "pauses", "jobs"}
+// smallTables have a row per partition, or per kind of record: to read all of one is cheap.
+var smallTables = []string{"partitions", "partition_counts", "category_deferrals", "numbers"}
 
 // wholeReaders are the statements that read a whole table, each with its reason.
 var wholeReaders = map[string]string{
@@ -27,7 +27,6 @@ var wholeReaders = map[string]string{
 	"windowsSQL":         "a rebuild reads every admission that a window may hold, and what is being sent",
 	"clearedSQL":         "a rebuild reads what was cleared as far back as any window looks",
 	"ownLimitsSQL":       "a rebuild asks who has limits of their own",
-	"Audit":              "the newest entries, to a limit, unfiltered: the index is read from its end",
 }
 
 // background statements hold no delivery up when they read more than they must. Without the session's settings they may
@@ -37,6 +36,7 @@ var background = map[string]bool{
 	"fillersSQL": true, "foldSQL": true, "purgeHistorySQL": true, "purgeClearedSQL": true, "purgeMarksSQL": true,
 	"agedSQL": true, "findOpenSQL": true, "verifyOpenSQL": true,
 	"checkNewSQL": true,
+	"recordsSQL":  true, "recordChangesSQL": true, "linesSQL": true, "newestLinesSQL": true, "forgetLinesSQL": true,
 }
 
 // wantedIndexes names the index of each statement that several indexes could serve, where all but one would read rows
@@ -59,7 +59,7 @@ var wantedByAlias = map[string]string{"newer": "notifications_newest", "p": "pre
 //nolint:paralleltest,tparallel // Each state of the tables comes from the one before.
 func TestStatementsUseTheirIndexes(t *testing.T) {
 	t.Parallel()
-	statements := slices.Concat(postgrestest.Statements(t, "."), postgrestest.Statements(t, "../../control"))
+	statements := postgrestest.Statements(t, ".")
 	if len(statements) < 30 {
 		t.Fatalf("found %d statements only", len(statements))
 	}
@@ -72,7 +72,7 @@ func TestStatementsUseTheirIndexes(t *testing.T) {
 	}
 	for _, table := range []string{
 		"notifications", "attempts", "outbox", "preferences", "devices", "deliveries",
-		"tallies", "accepted_elsewhere", "history", "audit", "cleared", "marks",
+		"tallies", "accepted_elsewhere", "history", "records", "lines", "cleared", "marks",
 	} {
 		exec("ALTER TABLE pacer." + table + " SET (autovacuum_enabled = off)")
 	}
@@ -94,7 +94,7 @@ func TestStatementsUseTheirIndexes(t *testing.T) {
 		{name: "history", fill: slices.Concat(
 			[]string{`TRUNCATE pacer.notifications, pacer.attempts, pacer.outbox, pacer.preferences,
 				pacer.devices, pacer.deliveries, pacer.tallies, pacer.accepted_elsewhere,
-				pacer.history, pacer.audit, pacer.cleared, pacer.marks`},
+				pacer.history, pacer.records, pacer.lines, pacer.cleared, pacer.marks`},
 			fillTables("now()", "'delivered'"),
 			[]string{"ANALYZE"},
 		)},
@@ -161,9 +161,10 @@ func fillTables(endedAt, status string) []string {
 		`INSERT INTO pacer.tallies (accepted) SELECT 1` + series,
 		`INSERT INTO pacer.history (hour, category, accepted)
 			SELECT now() - i % 700 * interval '1 hour', 'category' || i, 1` + series,
-		`INSERT INTO pacer.audit (at, who, action, subject)
-			SELECT now() - i * interval '10 s', 'API', CASE WHEN i % 100 > 0 THEN 'cancel' ELSE 'clear' END, 'user' || i` +
-			series,
+		`INSERT INTO pacer.records (kind, key, version, body, alias)
+			SELECT 'endpoint', 'e' || i, i, CASE WHEN i % 10 > 0 THEN '{}'::json END, 'a' || i` + series,
+		`INSERT INTO pacer.lines (log, number, at, line)
+			SELECT 'audit', CASE WHEN i < 99900 THEN i END, now() - i * interval '10 s', '{}'` + series,
 		`INSERT INTO pacer.cleared (user_id, log, until) SELECT 'user' || i, 'cap:', i * 1000000::bigint` + series,
 		`INSERT INTO pacer.accepted_elsewhere (category, accepted) SELECT 'chat', 1` + series,
 		`INSERT INTO pacer.marks (mark, history) SELECT 'm.' || i, ''` + series,
@@ -279,6 +280,8 @@ func argument(t *testing.T, oid uint32) string {
 		return "'30 days'::interval"
 	case pgtype.JSONArrayOID:
 		return array("1", "json")
+	case pgtype.JSONOID:
+		return "'{}'::json"
 	case pgtype.JSONBOID:
 		return "'{}'::jsonb"
 	}

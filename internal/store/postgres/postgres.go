@@ -168,9 +168,11 @@ func bounded(ctx context.Context, timeout time.Duration) (context.Context, conte
 	return context.WithTimeout(context.WithoutCancel(ctx), timeout)
 }
 
-// describe adds to an error of the database what was being done.
+// describe adds to an error of the database, if there is one, what was being done.
 func describe(what string, err error) error {
 	switch {
+	case err == nil:
+		return nil
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("%s: Postgres does not respond: %w", what, err)
 	case limited.LockedOut(err):

@@ -15,14 +15,14 @@ import (
 
 // preferencesColumns are those of a user's preferences, as scanPreferences reads them.
 const preferencesColumns = `opt_out_categories, opt_out_channels, limits, time_zone, quiet_hours, quiet_until,
-	updated_at`
+	updated_at, change`
 
 // scanPreferences reads preferencesColumns, after other columns.
 func scanPreferences(row pgx.CollectableRow, p *notification.Preferences, before ...any) error {
 	var limits, hours []byte
 	var until *time.Time
 	err := row.Scan(append(before, &p.OptOutCategories, &p.OptOutChannels, &limits, &p.TimeZone, &hours, &until,
-		&p.UpdatedAt)...)
+		&p.UpdatedAt, &p.Version)...)
 	if err != nil {
 		return err
 	}
@@ -48,8 +48,9 @@ func (s *Store) Preferences(ctx context.Context, userID string) (*notification.P
 	return p, nil
 }
 
-// setPreferencesSQL replaces the preferences of users. Those that are the same already stay as they are: nobody has to
-// look at them again. It returns when each was changed last.
+// setPreferencesSQL replaces the preferences of users: those of one version, even by the same; or whatever they are.
+// Then those that are the same already stay as they are: nobody has to look at them again. It returns when each was
+// changed last, and whether it is now. Parameters: the preferences, the version (−1 for any, 0 for none).
 const setPreferencesSQL = `
 WITH wanted AS (
 	SELECT * FROM jsonb_to_recordset($1) AS a(user_id text COLLATE "C", opt_out_categories text[],
@@ -57,18 +58,20 @@ WITH wanted AS (
 ), written AS (
 	INSERT INTO pacer.preferences AS p (user_id, opt_out_categories, opt_out_channels, limits, time_zone, quiet_hours,
 		quiet_until)
-	SELECT user_id, opt_out_categories, opt_out_channels, limits, time_zone, quiet_hours, quiet_until FROM wanted
+	SELECT user_id, opt_out_categories, opt_out_channels, limits, time_zone, quiet_hours, quiet_until FROM wanted a
+	WHERE $2::bigint <= 0 OR EXISTS (SELECT FROM pacer.preferences p WHERE p.user_id = ANY (ARRAY[a.user_id]))
 	ON CONFLICT (user_id) DO UPDATE SET opt_out_categories = excluded.opt_out_categories,
 		opt_out_channels = excluded.opt_out_channels, limits = excluded.limits, time_zone = excluded.time_zone,
 		quiet_hours = excluded.quiet_hours, quiet_until = excluded.quiet_until, updated_at = clock_timestamp()
-	WHERE (p.opt_out_categories, p.opt_out_channels, p.limits, p.time_zone, p.quiet_hours, p.quiet_until)
+	WHERE p.change = $2::bigint OR $2::bigint < 0 AND
+		(p.opt_out_categories, p.opt_out_channels, p.limits, p.time_zone, p.quiet_hours, p.quiet_until)
 		IS DISTINCT FROM (excluded.opt_out_categories, excluded.opt_out_channels, excluded.limits, excluded.time_zone,
 		excluded.quiet_hours, excluded.quiet_until)
-	RETURNING p.user_id, p.updated_at
+	RETURNING p.user_id, p.updated_at, p.change
 )
-SELECT user_id, updated_at FROM written
+SELECT user_id, updated_at, change, true FROM written
 UNION ALL
-SELECT p.user_id, p.updated_at FROM wanted a JOIN pacer.preferences p ON p.user_id = ANY (ARRAY[a.user_id])
+SELECT p.user_id, p.updated_at, p.change, false FROM wanted a JOIN pacer.preferences p ON p.user_id = ANY (ARRAY[a.user_id])
 	WHERE a.user_id NOT IN (SELECT user_id FROM written)`
 
 // wantedRow is a user's preferences as setPreferencesSQL reads them.
@@ -95,15 +98,20 @@ func wantedRowOf(userID string, p *notification.Preferences) wantedRow {
 	return row
 }
 
-// SetPreferences replaces the preferences of a user, and cancels waiting notifications that they opt out of.
-func (s *Store) SetPreferences(ctx context.Context, userID string, p *notification.Preferences) error {
-	return s.SetManyPreferences(ctx, map[string]*notification.Preferences{userID: p})
+// SetPreferences replaces the preferences of a user that have still the version that was read, and cancels waiting
+// notifications that they opt out of.
+func (s *Store) SetPreferences(ctx context.Context, userID string, p *notification.Preferences, was int64) error {
+	return s.setPreferences(ctx, map[string]*notification.Preferences{userID: p}, was)
 }
 
 // SetManyPreferences replaces the preferences of some users, of all or of none, and cancels waiting notifications that
 // they opt out of. It may be repeated.
 func (s *Store) SetManyPreferences(ctx context.Context, of map[string]*notification.Preferences) error {
-	rows := make([]wantedRow, 0, len(of))
+	return s.setPreferences(ctx, of, notification.AnyVersion)
+}
+
+func (s *Store) setPreferences(ctx context.Context, of map[string]*notification.Preferences, was int64) error {
+	rows, written := make([]wantedRow, 0, len(of)), 0
 	for userID, p := range of {
 		rows = append(rows, wantedRowOf(userID, p))
 	}
@@ -114,14 +122,21 @@ func (s *Store) SetManyPreferences(ctx context.Context, of map[string]*notificat
 	err = s.changes.Query(ctx, setPreferencesSQL, func(rows pgx.Rows) error {
 		var userID string
 		var at time.Time
-		_, err := pgx.ForEachRow(rows, []any{&userID, &at}, func() error {
-			of[userID].UpdatedAt = at
+		var version int64
+		var now bool
+		_, err := pgx.ForEachRow(rows, []any{&userID, &at, &version, &now}, func() error {
+			if of[userID].UpdatedAt, of[userID].Version = at, version; now {
+				written++
+			}
 			return nil
 		})
 		return err
-	}, text)
+	}, text, was)
 	if err != nil {
 		return describe("write users' preferences", err)
+	}
+	if was != notification.AnyVersion && written == 0 {
+		return notification.ErrPreferencesChanged
 	}
 	for userID, p := range of {
 		if len(p.OptOutCategories)+len(p.OptOutChannels) == 0 {
@@ -160,13 +175,13 @@ func (s *Store) ChangedPreferences(ctx context.Context, from []int64, limit int)
 // changedPreferences is [Store.ChangedPreferences] of the only part.
 func (s *Store) changedPreferences(ctx context.Context, from int64, limit int,
 ) ([]notification.PreferencesChange, error) {
-	rows, err := s.pool.Query(ctx, "SELECT user_id, change, "+preferencesColumns+
+	rows, err := s.pool.Query(ctx, "SELECT user_id, "+preferencesColumns+
 		" FROM pacer.preferences WHERE change >= $1 ORDER BY change LIMIT $2", from, limit)
 	if err != nil {
 		return nil, err
 	}
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (c notification.PreferencesChange, err error) {
-		return c, scanPreferences(row, &c.Preferences, &c.UserID, &c.Number)
+		return c, scanPreferences(row, &c.Preferences, &c.UserID)
 	})
 }
 

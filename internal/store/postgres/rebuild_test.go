@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/queue"
 	"github.com/pacer-notify/pacer/internal/store/postgres"
@@ -142,8 +143,14 @@ func TestAPausedPartitionIsRebuiltPaused(t *testing.T) {
 	t.Parallel()
 	client := redistest.Client(t)
 	w := newWorld(t, client)
-	w.exec(t, "INSERT INTO pacer.pauses (kind, name, who, why) VALUES ('partition', '1', 'op', ''), "+
-		"('partition', '9', 'op', ''), ('category', '0', 'op', '')")
+	pauses := control.New(postgres.NewRecords(w.pool))
+	for _, s := range []control.Subject{
+		{Kind: control.Partition, Name: "1"}, {Kind: control.Partition, Name: "9"}, {Kind: control.Category, Name: "0"},
+	} {
+		if err := pauses.Pause(t.Context(), control.Pause{Subject: s, By: "op"}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	w.accept(t, w.userOf(0), "free", 1)
 	w.accept(t, w.userOf(1), "free", 1)
 	w.flush(t)

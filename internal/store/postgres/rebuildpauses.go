@@ -8,7 +8,8 @@ import (
 )
 
 // pausedPartitionsSQL gives the partitions that an operator has paused.
-const pausedPartitionsSQL = `SELECT name FROM pacer.pauses WHERE kind = 'partition'`
+const pausedPartitionsSQL = `
+SELECT body ->> 'name' FROM pacer.records WHERE kind = 'pause' AND body ->> 'kind' = 'partition'`
 
 // restorePauses pauses the partitions that are to stay paused, before any of them goes on: whoever follows the pauses
 // would pause them within a second, but they would send until then. A pause that ends meanwhile is undone in the same

@@ -58,17 +58,6 @@ redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
 redis.call('PEXPIRE', KEYS[1], ARGV[3])
 return 1`)
 
-// storedDevice is a device in its user's hash.
-type storedDevice struct {
-	Channel       notification.Channel `json:"c"`
-	Target        string               `json:"t"`
-	Active        bool                 `json:"a"`
-	Reason        string               `json:"r,omitempty"`
-	CreatedAt     time.Time            `json:"n"`
-	UpdatedAt     time.Time            `json:"u"`
-	DeactivatedAt time.Time            `json:"d,omitzero"`
-}
-
 // devicesKey is the hash of a user's devices, by id.
 func (s *Store) devicesKey(userID string) string {
 	return agenda.PartitionPrefix(s.agendas.PartitionOf(userID)) + "dev:" + userID
@@ -89,8 +78,11 @@ func (s *Store) PutDevice(ctx context.Context, d *notification.Device) error {
 	case !errors.Is(err, notification.ErrNoDevice):
 		return err
 	}
-	stored := storedDevice{Channel: d.Channel, Target: d.Target, Active: true, CreatedAt: created, UpdatedAt: now}
-	text, err := json.Marshal(stored)
+	kept := notification.Device{
+		UserID: d.UserID, ID: d.ID, Channel: d.Channel, Target: d.Target, Active: true, CreatedAt: created,
+		UpdatedAt: now,
+	}
+	text, err := json.Marshal(&kept)
 	if err != nil {
 		return fmt.Errorf("encode a device: %w", err)
 	}
@@ -102,15 +94,17 @@ func (s *Store) PutDevice(ctx context.Context, d *notification.Device) error {
 	case !written:
 		return notification.ErrTooManyDevices
 	}
-	*d = stored.device(d.UserID, d.ID)
+	*d = kept
 	return nil
 }
 
-func (s storedDevice) device(userID, id string) notification.Device {
-	return notification.Device{
-		UserID: userID, ID: id, Channel: s.Channel, Target: s.Target, Active: s.Active, Reason: s.Reason,
-		DeactivatedAt: s.DeactivatedAt, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
+// deviceOf reads a device in its user's hash.
+func deviceOf(userID, id string, text []byte) (notification.Device, error) {
+	d := notification.Device{UserID: userID, ID: id}
+	if err := json.Unmarshal(text, &d); err != nil {
+		return d, fmt.Errorf("read a device: %w", err)
 	}
+	return d, nil
 }
 
 // Device implements devices.Store.
@@ -122,12 +116,8 @@ func (s *Store) Device(ctx context.Context, userID, id string) (*notification.De
 	case err != nil:
 		return nil, fmt.Errorf("look up a device: %w", err)
 	}
-	var stored storedDevice
-	if err := json.Unmarshal(text, &stored); err != nil {
-		return nil, fmt.Errorf("read a device: %w", err)
-	}
-	d := stored.device(userID, id)
-	return &d, nil
+	d, err := deviceOf(userID, id, text)
+	return &d, err
 }
 
 // DeleteDevice implements devices.Store.
@@ -146,11 +136,11 @@ func (s *Store) Devices(ctx context.Context, userID string) ([]notification.Devi
 	}
 	devices := make([]notification.Device, 0, len(all))
 	for id, text := range all {
-		var stored storedDevice
-		if err := json.Unmarshal([]byte(text), &stored); err != nil {
-			return nil, fmt.Errorf("read a device: %w", err)
+		d, err := deviceOf(userID, id, []byte(text))
+		if err != nil {
+			return nil, err
 		}
-		devices = append(devices, stored.device(userID, id))
+		devices = append(devices, d)
 	}
 	slices.SortFunc(devices, func(x, y notification.Device) int { return cmp.Compare(x.ID, y.ID) })
 	return devices, nil
@@ -160,21 +150,21 @@ func (s *Store) Devices(ctx context.Context, userID string) ([]notification.Devi
 func (s *Store) Deactivate(ctx context.Context, d *notification.Device, since time.Time, reason string) error {
 	key := s.devicesKey(d.UserID)
 	before, err := s.client.HGet(ctx, key, d.ID).Result()
-	var stored storedDevice
 	switch {
 	case errors.Is(err, redis.Nil):
 		return nil
 	case err != nil:
 		return fmt.Errorf("deactivate a device: %w", err)
 	}
-	if err := json.Unmarshal([]byte(before), &stored); err != nil {
-		return fmt.Errorf("read a device: %w", err)
+	stored, err := deviceOf(d.UserID, d.ID, []byte(before))
+	if err != nil {
+		return err
 	}
 	if !stored.Active || stored.Target != d.Target || !since.IsZero() && stored.UpdatedAt.After(since) {
 		return nil
 	}
 	stored.Active, stored.Reason, stored.DeactivatedAt = false, reason, time.Now().UTC().Truncate(time.Microsecond)
-	after, err := json.Marshal(stored)
+	after, err := json.Marshal(&stored)
 	if err != nil {
 		return fmt.Errorf("encode a device: %w", err)
 	}

@@ -213,11 +213,11 @@ func exportDevices(ctx context.Context, p page) (*transfer.Batch, error) {
 	batch := &transfer.Batch{}
 	for i, hash := range hashes {
 		for id, text := range hash.Val() {
-			var stored storedDevice
-			if err := json.Unmarshal([]byte(text), &stored); err != nil {
-				return nil, fmt.Errorf("read a device: %w", err)
+			d, err := deviceOf(nameOf(p.keys[i]), id, []byte(text))
+			if err != nil {
+				return nil, err
 			}
-			batch.Devices = append(batch.Devices, stored.device(nameOf(p.keys[i]), id))
+			batch.Devices = append(batch.Devices, d)
 		}
 	}
 	return batch, nil
@@ -286,9 +286,10 @@ func (s *Store) exportPreferences(ctx context.Context, give func(*transfer.Batch
 			}
 			batch := &transfer.Batch{}
 			for _, c := range page.Changes {
-				if c.Number > from[part] {
-					batch.Preferences, from[part] = append(batch.Preferences, c), c.Number
+				if c.Version > from[part] && c.UserID != "" {
+					batch.Preferences = append(batch.Preferences, c)
 				}
+				from[part] = c.Version
 			}
 			more = more || len(page.Changes) == limit
 			if err := give(batch); err != nil {

@@ -5,68 +5,26 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/patience"
-	"github.com/pacer-notify/pacer/internal/script"
+	"github.com/pacer-notify/pacer/internal/record"
 )
 
-// setPreferencesScript replaces the preferences of users of one partition. Those that are the same already stay as
-// they are: nobody has to look at them again. The number of a change is the moment in µs, and higher than that of
-// every change before it, so that a server which has lost the latest changes numbers no new one like them.
-//
-//	KEYS[1]  the preferences of the partition's users, a hash
-//	KEYS[2]  the numbers of their latest changes, a sorted set
-//	ARGV[…]  per user: id, the preferences as JSON, "" for none, and 1 when they must still be as the next argument says
-//	         ("" for none), which is ignored otherwise
-//	Result   for each user the number of the latest change, in µs; 0 when there never was one, −1 when they were not
-//	         as they had to be
-var setPreferencesScript = script.New(`
-local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
-local last = tonumber(redis.call('ZREVRANGE', KEYS[2], '0', '0', 'WITHSCORES')[2] or 0)
-local numbers = {}
-for i = 1, #ARGV, 4 do
-  local user, wanted, must, was = ARGV[i], ARGV[i + 1], ARGV[i + 2] == '1', ARGV[i + 3]
-  local before = redis.call('HGET', KEYS[1], user) or ''
-  if must and before ~= was then
-    numbers[#numbers + 1] = '-1'
-  elseif before == wanted then
-    numbers[#numbers + 1] = redis.call('ZSCORE', KEYS[2], user) or '0'
-  else
-    last = math.max(now, last + 1)
-    local number = string.format('%.0f', last)
-    if wanted == '' then redis.call('HDEL', KEYS[1], user) else redis.call('HSET', KEYS[1], user, wanted) end
-    redis.call('ZADD', KEYS[2], number, user)
-    numbers[#numbers + 1] = number
-  end
-end
-return numbers`)
-
-// storedPreferences is what a user wants in the hash of its partition.
-type storedPreferences struct {
-	Categories []string                   `json:"c,omitempty"`
-	Channels   []string                   `json:"n,omitempty"`
-	Limits     map[string]json.RawMessage `json:"l,omitempty"`
-	TimeZone   string                     `json:"z,omitempty"`
-	QuietHours json.RawMessage            `json:"h,omitempty"`
-	QuietUntil time.Time                  `json:"q,omitzero"`
-}
+// preferencesKept is how long it is known that a user's preferences were removed: whatever still waits by them is
+// decided again until then.
+const preferencesKept = 24 * time.Hour
 
 // encodePreferences makes the text of preferences, which is empty when they leave everything to the policy.
 func encodePreferences(p *notification.Preferences) (string, error) {
-	text, err := json.Marshal(storedPreferences{
-		Categories: p.OptOutCategories, Channels: p.OptOutChannels, Limits: p.Limits, TimeZone: p.TimeZone,
-		QuietHours: p.QuietHours, QuietUntil: p.QuietUntil,
-	})
+	text, err := json.Marshal(p)
 	if err != nil {
 		return "", fmt.Errorf("write a user's preferences: %w", err)
 	}
@@ -76,81 +34,92 @@ func encodePreferences(p *notification.Preferences) (string, error) {
 	return string(text), nil
 }
 
-// decodePreferences reads what encodePreferences made.
-func decodePreferences(text string) (notification.Preferences, error) {
-	var stored storedPreferences
-	if text == "" {
-		return notification.Preferences{}, nil
+// preferencesOf reads what encodePreferences made. The number of the change is its moment.
+func preferencesOf(r record.Record) (p notification.Preferences, err error) {
+	if r.Body != nil {
+		if err = json.Unmarshal(r.Body, &p); err != nil {
+			p, err = notification.Preferences{}, fmt.Errorf("read a user's preferences: %w", err)
+		}
 	}
-	if err := json.Unmarshal([]byte(text), &stored); err != nil {
-		return notification.Preferences{}, fmt.Errorf("read a user's preferences: %w", err)
-	}
-	return notification.Preferences{
-		OptOutCategories: stored.Categories, OptOutChannels: stored.Channels, Limits: stored.Limits,
-		TimeZone: stored.TimeZone, QuietHours: stored.QuietHours, QuietUntil: stored.QuietUntil,
-	}, nil
+	setVersion(&p, r.Version)
+	return p, err
 }
 
-// preferencesKeys are the preferences of a partition's users, and the numbers of their changes.
-func preferencesKeys(partition int) []string {
-	prefix := agenda.PartitionPrefix(partition)
-	return []string{prefix + "preferences", prefix + "preferences:changes"}
+// preferencesKeys are the keys of the preferences of a partition's users.
+func preferencesKeys(partition int) recordKeys {
+	return keysOf(agenda.PartitionPrefix(partition), "preferences", record.Log{})
 }
 
 // Preferences returns the preferences of a user, or the zero value when there are none.
 func (s *Store) Preferences(ctx context.Context, userID string) (*notification.Preferences, error) {
-	p, _, err := s.readPreferences(ctx, userID)
-	return p, err
+	found, err := getRecord(ctx, s.client.Pipeline(), preferencesKeys(s.agendas.PartitionOf(userID)), userID)
+	if err != nil {
+		return nil, fmt.Errorf("look up a user's preferences: %w", err)
+	}
+	p, err := preferencesOf(found)
+	return &p, err
 }
 
-// readPreferences returns the preferences of a user, and their text.
-func (s *Store) readPreferences(ctx context.Context, userID string) (*notification.Preferences, string, error) {
-	keys := preferencesKeys(s.agendas.PartitionOf(userID))
-	pipe := s.client.Pipeline()
-	text, number := pipe.HGet(ctx, keys[0], userID), pipe.ZScore(ctx, keys[1], userID)
-	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
-		return nil, "", fmt.Errorf("look up a user's preferences: %w", err)
+// setVersion notes the number of the change that made preferences what they are, which is its moment.
+func setVersion(p *notification.Preferences, version int64) {
+	if p.Version = version; version > 0 {
+		p.UpdatedAt = time.UnixMicro(version).UTC()
 	}
-	for _, reply := range []error{text.Err(), number.Err()} {
-		if reply != nil && !errors.Is(reply, redis.Nil) {
-			return nil, "", fmt.Errorf("look up a user's preferences: %w", reply)
+}
+
+// writePreferences replaces the preferences of some users of a partition who have still the version that was read;
+// whatever they are, when that is [notification.AnyVersion].
+func (s *Store) writePreferences(ctx context.Context, partition int, of map[string]*notification.Preferences, was int64,
+) error {
+	read, users, args := "", slices.Collect(maps.Keys(of)), make([]any, 0, 5*len(of))
+	if was != notification.AnyVersion {
+		read = strconv.FormatInt(was, 10)
+	}
+	for _, userID := range users {
+		text, err := encodePreferences(of[userID])
+		if err != nil {
+			return err
 		}
+		args = append(args, userID, text, read, "", "")
 	}
-	p, err := decodePreferences(text.Val())
-	if number.Val() > 0 {
-		p.UpdatedAt = time.UnixMicro(int64(number.Val())).UTC()
+	results, err := write(ctx, s.client, writeScript, preferencesKeys(partition), &record.Write{Keep: preferencesKept},
+		args...)
+	if err != nil {
+		return fmt.Errorf("write users' preferences: %w", err)
 	}
-	return &p, text.Val(), err
+	for i, result := range results {
+		if result == resultChanged {
+			return notification.ErrPreferencesChanged
+		}
+		setVersion(of[users[i]], versionOf(result))
+	}
+	return nil
 }
 
-// SetPreferences replaces the preferences of a user, and cancels waiting notifications that they opt out of.
-func (s *Store) SetPreferences(ctx context.Context, userID string, p *notification.Preferences) error {
-	return s.SetManyPreferences(ctx, map[string]*notification.Preferences{userID: p})
+// SetPreferences replaces the preferences of a user that have still the version that was read, and cancels waiting
+// notifications that they opt out of.
+func (s *Store) SetPreferences(ctx context.Context, userID string, p *notification.Preferences, was int64) error {
+	one := map[string]*notification.Preferences{userID: p}
+	if err := s.writePreferences(ctx, s.agendas.PartitionOf(userID), one, was); err != nil {
+		return err
+	}
+	return s.cancelOptedOut(ctx, userID, p)
 }
 
 // SetManyPreferences replaces the preferences of some users, and cancels waiting notifications that they opt out of.
 // Those of one partition are written together. It may be repeated.
 func (s *Store) SetManyPreferences(ctx context.Context, of map[string]*notification.Preferences) error {
-	users, args := map[int][]string{}, map[int][]any{}
+	byPartition := map[int]map[string]*notification.Preferences{}
 	for userID, p := range of {
-		text, err := encodePreferences(p)
-		if err != nil {
-			return err
-		}
 		partition := s.agendas.PartitionOf(userID)
-		users[partition] = append(users[partition], userID)
-		args[partition] = append(args[partition], userID, text, "0", "")
-	}
-	for partition, some := range users {
-		numbers, err := setPreferencesScript.Run(ctx, s.client, preferencesKeys(partition),
-			args[partition]...).StringSlice()
-		if err != nil {
-			return fmt.Errorf("write users' preferences: %w", err)
+		if byPartition[partition] == nil {
+			byPartition[partition] = map[string]*notification.Preferences{}
 		}
-		for i, number := range numbers {
-			if micros, err := strconv.ParseFloat(number, 64); err == nil && micros > 0 {
-				of[some[i]].UpdatedAt = time.UnixMicro(int64(micros)).UTC()
-			}
+		byPartition[partition][userID] = p
+	}
+	for partition, some := range byPartition {
+		if err := s.writePreferences(ctx, partition, some, notification.AnyVersion); err != nil {
+			return err
 		}
 	}
 	for userID, p := range of {
@@ -161,9 +130,10 @@ func (s *Store) SetManyPreferences(ctx context.Context, of map[string]*notificat
 	return nil
 }
 
-// ClearPreferences removes the preferences of a user. The number of the change stays, so that every process sees it.
+// ClearPreferences removes the preferences of a user. For a while it is known that there were some, so that every
+// process sees it.
 func (s *Store) ClearPreferences(ctx context.Context, userID string) error {
-	return s.SetPreferences(ctx, userID, &notification.Preferences{})
+	return s.SetPreferences(ctx, userID, &notification.Preferences{}, notification.AnyVersion)
 }
 
 // changeTries is how often a change of one thing is tried when others change the user's preferences at the same time.
@@ -174,22 +144,15 @@ func (s *Store) change(ctx context.Context, userID string, change func(*notifica
 	*notification.Preferences, error,
 ) {
 	for range changeTries {
-		p, before, err := s.readPreferences(ctx, userID)
+		p, err := s.Preferences(ctx, userID)
 		if err != nil {
 			return nil, err
 		}
 		change(p)
-		after, err := encodePreferences(p)
-		if err != nil {
-			return nil, err
-		}
-		numbers, err := setPreferencesScript.Run(ctx, s.client, preferencesKeys(s.agendas.PartitionOf(userID)), userID,
-			after, "1", before).StringSlice()
-		if err != nil {
-			return nil, fmt.Errorf("change a user's preferences: %w", err)
-		}
-		if numbers[0] != "-1" {
-			return p, nil
+		one := map[string]*notification.Preferences{userID: p}
+		err = s.writePreferences(ctx, s.agendas.PartitionOf(userID), one, p.Version)
+		if !errors.Is(err, notification.ErrPreferencesChanged) {
+			return p, err
 		}
 	}
 	return nil, fmt.Errorf("change a user's preferences: others changed them %d times meanwhile", changeTries)
@@ -250,7 +213,7 @@ func (s *Store) PreferencesParts() int { return s.agendas.Partitions() }
 // wake the users of the others within the same look.
 const partPatience = 5 * time.Second
 
-// ChangedPreferences lists, for each partition, the users whose latest change has a number from `from` on, in order.
+// ChangedPreferences lists, for each partition, the users whose latest change has a version from `from` on, in order.
 // Each partition is asked by itself: one pipeline would end for all of them when the shard of one is away.
 func (s *Store) ChangedPreferences(ctx context.Context, from []int64, limit int) []notification.PreferencesPage {
 	pages := make([]notification.PreferencesPage, len(from))
@@ -274,29 +237,15 @@ func (s *Store) ChangedPreferences(ctx context.Context, from []int64, limit int)
 // changedIn is [Store.ChangedPreferences] of one partition.
 func (s *Store) changedIn(ctx context.Context, partition int, from int64, limit int,
 ) ([]notification.PreferencesChange, error) {
-	keys := preferencesKeys(partition)
-	users, err := s.client.ZRangeByScoreWithScores(ctx, keys[1], &redis.ZRangeBy{
-		Min: strconv.FormatInt(from, 10), Max: "+inf", Count: int64(limit),
-	}).Result()
-	if err != nil || len(users) == 0 {
-		return nil, err
-	}
-	changes, names := make([]notification.PreferencesChange, len(users)), make([]string, len(users))
-	for i, user := range users {
-		names[i], _ = user.Member.(string)
-		changes[i] = notification.PreferencesChange{UserID: names[i], Number: int64(user.Score)}
-	}
-	if len(changes) == 1 && changes[0].Number == from { // it is known: most of the time
-		return changes, nil
-	}
-	texts, err := s.client.HMGet(ctx, keys[0], names...).Result()
+	records, err := changes(ctx, s.client, preferencesKeys(partition), from, limit)
 	if err != nil {
 		return nil, err
 	}
-	for i := range changes {
-		text, _ := texts[i].(string)
+	all := make([]notification.PreferencesChange, len(records))
+	for i, r := range records {
+		all[i].UserID = r.Key
 		// What another version wrote and this one can't read leaves everything to the policy.
-		changes[i].Preferences, _ = decodePreferences(text)
+		all[i].Preferences, _ = preferencesOf(r)
 	}
-	return changes, nil
+	return all, nil
 }

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -15,7 +16,7 @@ import (
 
 // samePreference compares preferences by what they mean, without the time of the change.
 var samePreference = cmp.Options{
-	cmpopts.IgnoreFields(notification.Preferences{}, "UpdatedAt"), cmpopts.EquateEmpty(),
+	cmpopts.IgnoreFields(notification.Preferences{}, "UpdatedAt", "Version"), cmpopts.EquateEmpty(),
 	cmp.FilterValues(func(a, b json.RawMessage) bool { return len(a)+len(b) > 0 },
 		cmp.Comparer(func(a, b json.RawMessage) bool {
 			var x, y any
@@ -35,7 +36,7 @@ func everything() *notification.Preferences {
 
 func (p *probe) setPreferences(user string, wanted *notification.Preferences) {
 	p.Helper()
-	if err := p.SetPreferences(p.Context(), user, wanted); err != nil {
+	if err := p.SetPreferences(p.Context(), user, wanted, notification.AnyVersion); err != nil {
 		p.Fatalf("set the preferences of %s: %v", user, err)
 	}
 }
@@ -70,10 +71,10 @@ func (p *probe) changes(from int64, limit int) (users []string, last int64) {
 			p.Fatal(page.Err)
 		}
 		for i, c := range page.Changes {
-			if i > 0 && c.Number <= page.Changes[i-1].Number || c.Number < from {
-				p.Errorf("change %d after %d, from %d", c.Number, page.Changes[max(0, i-1)].Number, from)
+			if i > 0 && c.Version <= page.Changes[i-1].Version || c.Version < from {
+				p.Errorf("change %d after %d, from %d", c.Version, page.Changes[max(0, i-1)].Version, from)
 			}
-			users, last = append(users, c.UserID), max(last, c.Number)
+			users, last = append(users, c.UserID), max(last, c.Version)
 		}
 	}
 	return users, last
@@ -114,6 +115,48 @@ func samePreferences(p *probe) {
 	p.setPreferences("ada", again)
 	if _, last := p.changes(0, 10); last != first || !again.UpdatedAt.Equal(wanted.UpdatedAt) {
 		p.Errorf("written again: change %d at %s, want %d at %s", last, again.UpdatedAt, first, wanted.UpdatedAt)
+	}
+}
+
+// onlyWhatWasRead: preferences that have changed since somebody read them are not replaced by him.
+func onlyWhatWasRead(p *probe) {
+	set := func(zone string, was int64) (*notification.Preferences, error) {
+		wanted := &notification.Preferences{TimeZone: zone}
+		return wanted, p.SetPreferences(p.Context(), "ada", wanted, was)
+	}
+	if _, err := set("Asia/Tokyo", 1); !errors.Is(err, notification.ErrPreferencesChanged) {
+		p.Errorf("those that were never there are replaced: %v", err)
+	}
+	first, err := set("Asia/Tokyo", 0)
+	if err != nil || first.Version == 0 {
+		p.Fatalf("the first are %+v, %v", first, err)
+	}
+	if err := p.OptOut(p.Context(), "ada", "slow"); err != nil { // a click in between
+		p.Fatal(err)
+	}
+	for _, was := range []int64{0, first.Version} {
+		for _, zone := range []string{"Asia/Tokyo", "Europe/Vienna"} {
+			if _, err := set(zone, was); !errors.Is(err, notification.ErrPreferencesChanged) {
+				p.Errorf("version %d is replaced after a click: %v", was, err)
+			}
+		}
+	}
+	now := p.wantPreferences("ada", &notification.Preferences{
+		TimeZone: "Asia/Tokyo", OptOutCategories: []string{"slow"},
+	})
+	next, err := set("Europe/Vienna", now.Version)
+	if err != nil || next.Version <= now.Version {
+		p.Errorf("what was read is replaced by %+v, %v", next, err)
+	}
+	var writing sync.WaitGroup
+	errs := make([]error, 8)
+	for i := range errs {
+		writing.Go(func() { _, errs[i] = set(fmt.Sprint("Etc/GMT+", i), next.Version) })
+	}
+	writing.Wait()
+	errs = slices.DeleteFunc(errs, func(err error) bool { return errors.Is(err, notification.ErrPreferencesChanged) })
+	if len(errs) != 1 || errs[0] != nil {
+		p.Errorf("of many who read the same replace it %d, %v; want one", len(errs), errs)
 	}
 }
 

@@ -29,7 +29,7 @@ type Store interface {
 	invariant.Source
 	preferences.Source
 	Preferences(ctx context.Context, userID string) (*notification.Preferences, error)
-	SetPreferences(ctx context.Context, userID string, p *notification.Preferences) error
+	SetPreferences(ctx context.Context, userID string, p *notification.Preferences, was int64) error
 	SetManyPreferences(ctx context.Context, of map[string]*notification.Preferences) error
 	ClearPreferences(ctx context.Context, userID string) error
 	OptOut(ctx context.Context, userID, category string) error
@@ -145,6 +145,7 @@ func Cases() []Case {
 		{"RefusesForeignCursors", foreignCursors},
 		{"PreferencesAreKept", preferencesAreKept},
 		{"PreferencesThatAreTheSameChangeNothing", samePreferences},
+		{"OnlyPreferencesThatWereReadAreReplaced", onlyWhatWasRead},
 		{"ChangesAreNumbered", changesAreNumbered},
 		{"OptOutsCancelWhatWaits", optOutsCancel},
 		{"ClicksAtOnceLoseNothing", clicksAtOnce},
