@@ -306,9 +306,7 @@ func TestACancelMayOvertakeThePlacing(t *testing.T) {
 				t.Fatal(err)
 			}
 			w.round(t)
-			if got := w.differences(t); len(got) > 0 {
-				t.Errorf("Redis and Postgres differ: %v", got)
-			}
+			w.wantDifferences(t)
 			if waiting := w.stats(t).Queued; waiting != 0 {
 				t.Errorf("%d wait", waiting)
 			}

@@ -5,55 +5,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
-
-// openSQL returns notifications that have not ended, in the order of arrival, behind a place in that order. It leaves
-// out what a producer wrote into the database and no process has allowed: it is in no backlog, and the relay checks it.
-// $4 is what a relay may have placed before the partitions were stopped.
-const openSQL = `
-SELECT id, user_id, category, priority, send_at, expires_at, collapse_key, status, not_before, claimed_until,
-	accepted_at, channel, token, attempts, policy_version, zone, deferrals > 0,
-	EXISTS (SELECT FROM pacer.outbox o WHERE o.id = ANY (ARRAY[n.id]))
-FROM pacer.notifications n
-WHERE ended_at IS NULL AND (accepted_at, id) > ($1, $2) AND NOT (status = 'waiting' AND id <> ALL ($4)
-	AND EXISTS (SELECT FROM pacer.outbox o WHERE o.id = ANY (ARRAY[n.id]) AND o.unchecked))
-ORDER BY accepted_at, id LIMIT $3`
-
-// open is a notification that has not ended.
-type open struct {
-	agenda.Entry
-	status                 string
-	notBefore, leasedUntil time.Time
-	acceptedAt             time.Time
-	// claim is the token of the latest claim, attempts how many there were, basis what the latest was admitted by.
-	claim    string
-	attempts int
-	basis    notification.Basis
-	// deferred is true when the latest claim knew of a deferral.
-	deferred bool
-	// coming is true for a notification in the outbox: the relay will put it into its backlog.
-	coming bool
-}
-
-// scanOpen reads a row of openSQL.
-func scanOpen(row pgx.CollectableRow) (open, error) {
-	var o open
-	var sendAt, expiresAt, notBefore, leased *time.Time
-	var channel notification.Channel
-	err := row.Scan(&o.ID, &o.UserID, &o.Category, &o.Priority, &sendAt, &expiresAt, &o.CollapseKey, &o.status,
-		&notBefore, &leased,
-		&o.acceptedAt, &channel, &o.claim, &o.attempts, &o.basis.PolicyVersion, &o.basis.Zone,
-		&o.deferred, &o.coming)
-	o.Payload = agenda.OnChannel(channel)
-	o.SendAt, o.ExpiresAt, o.notBefore, o.leasedUntil = moment(sendAt), moment(expiresAt), moment(notBefore),
-		moment(leased)
-	return o, err
-}
 
 // leaseBeyond is for how much longer than the claim the lease of a delivery in flight is restored: when the agenda
 // grants the notification anew, it must be possible to claim it.
@@ -62,16 +17,18 @@ const leaseBeyond = 100 * time.Millisecond
 // entry is the notification as its agenda takes it. One that is being sent stays with its worker until the lease ends.
 // If it is not known under which grant, as after an import, it comes again by then as a retry; if it has ended, that
 // one's claim is declined.
-func (o open) entry() agenda.Entry {
-	if o.status != string(notification.StatusSending) {
-		return retriedAt(o.Entry, o.notBefore, o.status == string(notification.StatusRetrying))
+func (o *open) entry() agenda.Entry {
+	e := o.Entry
+	e.Arrival, e.Deferred = o.acceptedAt, o.deferredBefore()
+	if o.status != notification.StatusSending {
+		return retriedAt(e, o.notBefore, o.status == notification.StatusRetrying)
 	}
 	leasedUntil := o.leasedUntil.Add(leaseBeyond)
 	g, ok := readToken(o.claim)
 	if !ok {
-		return retriedAt(o.Entry, leasedUntil, true)
+		return retriedAt(e, leasedUntil, true)
 	}
-	e := retriedAt(o.Entry, o.notBefore, false)
+	e = retriedAt(e, o.notBefore, false)
 	e.InFlight = &agenda.InFlight{
 		Epoch: g.Epoch, Generation: g.Generation, AdmittedAt: throttle.MicrosOf(g.AdmittedAt), Attempt: o.attempts,
 		LeasedUntil: leasedUntil, Basis: o.basis,
@@ -81,7 +38,7 @@ func (o open) entry() agenda.Entry {
 
 // deferredBefore is what is known of its deferral. Only Redis knew of one since the latest claim. Nobody has deferred
 // one that has yet to reach its backlog.
-func (o open) deferredBefore() agenda.Deferred {
+func (o *open) deferredBefore() agenda.Deferred {
 	switch {
 	case o.deferred:
 		return agenda.WasDeferred
@@ -92,80 +49,58 @@ func (o open) deferredBefore() agenda.Deferred {
 }
 
 // restoreEntries puts notifications that have not ended back into their backlogs, and sets their wake-ups. Those that
-// are being sent stay with their workers.
-func (r *rebuild) restoreEntries(ctx context.Context, tx querier, placing []string) error {
-	at, id := time.Time{}, ""
-	for {
-		rows, err := tx.Query(ctx, openSQL, at, id, restoreBatch, placing)
-		if err != nil {
-			return describe("read the notifications that have not ended", err)
+// are being sent stay with their workers, and are returned. What a producer wrote into the database and no process has
+// allowed is in no backlog, and the relay checks it; placing is what a relay may have placed of it already.
+func (r *rebuild) restoreEntries(ctx context.Context, tx querier, placing []string) (sent []admission, err error) {
+	err = eachOpen(ctx, tx, func(page []open) error {
+		sent = append(sent, inFlight(page)...)
+		partitions := map[int][]agenda.Entry{}
+		for i := range page {
+			o := &page[i]
+			partition := r.store.agendas.PartitionOf(o.UserID)
+			if o.unchecked && o.status == "waiting" && !slices.Contains(placing, o.ID) || !r.rebuilds(partition) {
+				continue
+			}
+			partitions[partition] = append(partitions[partition], o.entry())
 		}
-		batch, err := pgx.CollectRows(rows, scanOpen)
-		if err != nil {
-			return describe("read the notifications that have not ended", err)
-		}
-		if err := r.restoreBatch(ctx, batch); err != nil {
-			return err
-		}
-		if len(batch) < restoreBatch {
-			return nil
-		}
-		at, id = batch[len(batch)-1].acceptedAt, batch[len(batch)-1].ID
-	}
-}
-
-func (r *rebuild) restoreBatch(ctx context.Context, batch []open) error {
-	partitions := map[int][]agenda.Entry{}
-	for _, o := range batch {
-		partition := r.store.agendas.PartitionOf(o.UserID)
-		if !r.rebuilds(partition) {
-			continue
-		}
-		e := o.entry()
-		e.Arrival, e.Deferred = o.acceptedAt, o.deferredBefore()
-		partitions[partition] = append(partitions[partition], e)
-	}
-	for partition, entries := range partitions {
-		entries, err := r.withoutEnded(ctx, partition, entries)
-		if err != nil {
-			return err
-		}
-		r.count(entries)
-		for part := range slices.Chunk(entries, putBatch) {
-			if _, err := r.store.agendas.RestoreEntries(ctx, r.token, partition, part); err != nil {
+		for partition, entries := range partitions {
+			if err := r.restoreIn(ctx, partition, entries); err != nil {
 				return err
 			}
 		}
-	}
-	return nil
+		return nil
+	})
+	return sent, err
 }
 
-func (r *rebuild) count(entries []agenda.Entry) {
-	for i := range entries {
-		if entries[i].InFlight != nil {
-			r.inFlight++
-		} else {
-			r.waiting++
-		}
-	}
-}
-
-// withoutEnded leaves out notifications that have ended in their agenda while a worker still has a claim. The end is
-// written when the claim is over. Until then the notification must not be granted again.
-func (r *rebuild) withoutEnded(ctx context.Context, partition int, entries []agenda.Entry) ([]agenda.Entry, error) {
+// restoreIn restores entries of one partition. It leaves out notifications that have ended in their agenda while a
+// worker still has a claim. The end is written when the claim is over. Until then the notification must not be granted
+// again.
+func (r *rebuild) restoreIn(ctx context.Context, partition int, entries []agenda.Entry) error {
 	ids := make([]string, len(entries))
-	for i, e := range entries {
-		ids[i] = e.ID
+	for i := range entries {
+		ids[i] = entries[i].ID
 	}
 	ended, err := r.store.agendas.HasEnd(ctx, partition, ids)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	open := entries[:0]
-	for i, e := range entries {
-		if !ended[i] {
-			open = append(open, e)
+	open := make([]agenda.Entry, 0, len(entries))
+	for i := range entries {
+		switch {
+		case ended[i]:
+			continue
+		case entries[i].InFlight != nil:
+			r.inFlight++
+		default:
+			r.waiting++
+		}
+		open = append(open, entries[i])
+	}
+	for part := range slices.Chunk(open, putBatch) {
+		if _, err := r.store.agendas.RestoreEntries(ctx, r.token, partition, part); err != nil {
+			return err
 		}
 	}
-	return open, nil
+	return nil
 }
