@@ -80,8 +80,8 @@ test: $(if $(filter no,$(INSTALL)),check-servers,install-servers) ## run all tes
 .PHONY: accept
 accept: check-servers ## run the long end-to-end scenarios against built programs, those of many rows, a restored Postgres, and the night cases
 	go test -p 1 -count=1 -timeout 30m -v -tags accept ./test/e2e ./test/night
-	go test -count=1 -timeout 30m -v -tags accept -run 'TestListOfAMillion|TestDashboardOfALargeCrowd|TestRestoringPostgres' \
-		./internal/store/postgres ./internal/app
+	go test -count=1 -timeout 30m -v -tags accept -run 'TestAMillion|TestDashboardOfALargeCrowd|TestRestoringPostgres' \
+		./internal/store/postgres ./internal/store/redis ./internal/retime ./internal/app
 	CHATROOM_DAYS=10 go test -count=1 -timeout 30m -v -run TestChatRoomAtNight ./internal/agenda
 
 .PHONY: accept-full

@@ -68,7 +68,6 @@ func TestWhatWaitsIsFound(t *testing.T) {
 	ids := w.rush(3)
 	later := w.accept(agenda.Entry{SendAt: start.Add(time.Hour)})
 	hers := w.accept(agenda.Entry{UserID: "eve", Category: "news"})
-	partition := w.store.PartitionOf("ada")
 
 	waiting := map[string]string{}
 	for _, page := range []int{1, 100} {
@@ -99,7 +98,7 @@ func TestWhatWaitsIsFound(t *testing.T) {
 	if got := slices.Sorted(maps.Keys(users)); !slices.Equal(got, []string{"ada", "eve"}) {
 		t.Errorf("users: %v", got)
 	}
-	found, err := w.store.Find(t.Context(), partition, []agenda.Entry{
+	found, err := w.store.Find(t.Context(), []agenda.Entry{
 		plain(ids[0]), plain(ids[1]), plain(later), plain("nobody"),
 	})
 	if err != nil {
@@ -145,7 +144,7 @@ func TestAwake(t *testing.T) {
 			w.rush(2)
 			partition := w.store.PartitionOf("ada")
 			c.do(w, partition)
-			awake, err := w.store.Awake(t.Context(), partition, []string{"ada", "nobody"})
+			awake, err := w.store.Awake(t.Context(), []string{"ada", "nobody"})
 			if err != nil || !slices.Equal(awake, []bool{c.want, true}) {
 				t.Errorf("awake: %v, %v", awake, err)
 			}

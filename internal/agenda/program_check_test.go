@@ -256,7 +256,7 @@ func (p *program) checkAwake() {
 	if p.scarred {
 		return
 	}
-	awake, err := p.stores[0].Awake(p.ctx, 0, programUsers)
+	awake, err := p.stores[0].Awake(p.ctx, programUsers)
 	p.must(err, "look for wake-ups")
 	for i, user := range programUsers {
 		if !awake[i] && !p.lost[user] && p.model.agenda(user).excused <= p.model.now {

@@ -3,22 +3,28 @@ package agenda
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/script"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
 // Known is what a partition knows of a notification, whether it waits or has ended.
 type Known struct {
+	Partition            int
 	ID, UserID, Category string
-	Priority             int
-	Status               notification.Status
-	AcceptedAt           time.Time
+	// Channel is empty where the payload does not begin with one.
+	Channel    string
+	Priority   int
+	Status     notification.Status
+	AcceptedAt time.Time
 	// AdmittedAt is the moment of its last admission; 0 if it was never admitted.
 	AdmittedAt throttle.Micros
 	// Refunded is true when it has ended, and its last admission counts no more: it reached nobody.
@@ -27,76 +33,105 @@ type Known struct {
 	Basis notification.Basis
 	// SendAt and ExpiresAt are zero when they are not set.
 	SendAt, ExpiresAt time.Time
-	Payload           string
 }
 
 const (
-	// knownBatch is how many keys are read at a time, knownPause the wait in between: reading them all must not slow
-	// others down.
-	knownBatch = 500
-	knownPause = 20 * time.Millisecond
-	// knownFields is how many fields are read of each.
-	knownFields = 11
+	// knownBatch is how many keys are listed at a time, knownPause how long it waits after it has read as many: reading
+	// them all must not slow others down. knownScript is how many one script reads.
+	knownBatch  = 1000
+	knownPause  = 20 * time.Millisecond
+	knownScript = 500
 )
 
-// EachKnown calls do for every notification that the partitions know, slowly. One that changes meanwhile may come
-// twice, or not at all. It scans every key of the servers.
-func (a *Agendas) EachKnown(ctx context.Context, do func(Known) error) error {
+// known reads what is known of notifications: of their payloads, which may be long, the channel only.
+//
+//	KEYS[1]  the partition's prefix
+//	ARGV[…]  the notifications' keys; on a cluster all of one partition
+//	Result   per notification: its fields u, c, p, A, s, m, t, e, P, M, see agenda.lua, and the channel
+var known = script.NewWhenFull(`local result = {}
+for i, key in ipairs(ARGV) do
+  local f = redis.call('HMGET', key, 'u', 'c', 'p', 'A', 's', 'm', 't', 'e', 'P', 'M', 'b')
+  f[11] = string.match(f[11] or '', '^{"c":"([^"]*)"') or ''
+  result[i] = f
+end
+return result`)
+
+// EachKnown calls do for every notification that some partitions know, slowly; in is asked about each again and again.
+// One that changes meanwhile may come twice, or not at all. It scans every key of the servers.
+func (a *Agendas) EachKnown(ctx context.Context, in func(partition int) bool, do func(Known) error) error {
 	partitions, pattern := a.known("")
 	return a.eachServer(ctx, partitions, func(node redis.UniversalClient) error {
-		return a.eachKnown(ctx, node, pattern, do)
+		for cursor := uint64(0); ; {
+			keys, next, err := node.Scan(ctx, cursor, pattern, knownBatch).Result()
+			if err != nil {
+				return fmt.Errorf("list the notifications: %w", err)
+			}
+			together, wait := map[int][]string{}, time.Duration(0) // by partition; on one server all
+			for _, key := range keys {
+				partition := a.partitionOfKey(key)
+				if partition < 0 || !in(partition) {
+					continue
+				}
+				if a.oneServer {
+					partition = 0
+				}
+				together[partition] = append(together[partition], key)
+			}
+			for partition, of := range together {
+				wait += knownPause * time.Duration(len(of)) / knownBatch
+				if err := a.readKnown(ctx, partition, of, do); err != nil {
+					return err
+				}
+			}
+			if cursor = next; cursor == 0 {
+				return nil
+			}
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(wait):
+			}
+		}
 	})
 }
 
-func (a *Agendas) eachKnown(ctx context.Context, node redis.UniversalClient, pattern string, do func(Known) error,
-) error {
-	for cursor := uint64(0); ; {
-		keys, next, err := node.Scan(ctx, cursor, pattern, knownBatch).Result()
-		if err != nil {
-			return fmt.Errorf("list the notifications: %w", err)
-		}
-		if err := readKnown(ctx, node, keys, do); err != nil {
-			return err
-		}
-		if cursor = next; cursor == 0 {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(knownPause):
-		}
+// partitionOfKey is the partition of a key; -1 when it is none of this deployment's.
+func (a *Agendas) partitionOfKey(key string) int {
+	name, _, _ := strings.Cut(strings.TrimPrefix(key, "pacer:{"), "}:")
+	partition, err := dispatch.PartitionOfName(name)
+	if err != nil || partition >= len(a.partitions) {
+		return -1
 	}
+	return partition
 }
 
-// readKnown calls do for the notifications with these keys.
-func readKnown(ctx context.Context, node redis.UniversalClient, keys []string, do func(Known) error) error {
-	if len(keys) == 0 {
-		return nil
-	}
-	pipe := node.Pipeline()
-	read := make([]*redis.SliceCmd, len(keys))
-	for i, key := range keys {
-		read[i] = pipe.HMGet(ctx, key, "u", "c", "p", "A", "s", "m", "t", "e", "b", "P", "M")
-	}
-	if _, err := pipe.Exec(ctx); err != nil {
-		return fmt.Errorf("read notifications: %w", err)
-	}
-	for i, key := range keys {
-		fields := read[i].Val()
-		if len(fields) != knownFields || fields[0] == nil { // it was forgotten meanwhile
-			continue
+// readKnown calls do for the notifications with these keys, on a cluster all of one partition.
+func (a *Agendas) readKnown(ctx context.Context, partition int, keys []string, do func(Known) error) error {
+	for part := range slices.Chunk(keys, knownScript) {
+		args := make([]any, len(part))
+		for i, key := range part {
+			args[i] = key
 		}
-		_, id, _ := strings.Cut(key, "}:n:")
-		if err := do(knownOf(id, fields)); err != nil {
-			return err
+		reply, err := known.Run(ctx, a.client, a.keys(partition), args...).Slice()
+		if err != nil {
+			return fmt.Errorf("read notifications: %w", err)
+		}
+		for i, one := range reply {
+			fields, _ := one.([]any)
+			if len(fields) == 0 || fields[0] == nil { // it was forgotten meanwhile
+				continue
+			}
+			_, id, _ := strings.Cut(part[i], "}:n:")
+			if err := do(knownOf(a.partitionOfKey(part[i]), id, fields)); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-// knownOf reads the fields that readKnown asks for.
-func knownOf(id string, fields []any) Known {
+// knownOf reads the fields that the script known returns.
+func knownOf(partition int, id string, fields []any) Known {
 	text := func(i int) string { value, _ := fields[i].(string); return value } // absent means empty
 	number := func(i int) int64 { n, _ := strconv.ParseInt(text(i), 10, 64); return n }
 	moment := func(i int) time.Time {
@@ -106,9 +141,9 @@ func knownOf(id string, fields []any) Known {
 		return time.Time{}
 	}
 	return Known{
-		ID: id, UserID: text(0), Category: text(1), Priority: int(number(2)),
+		Partition: partition, ID: id, UserID: text(0), Category: text(1), Priority: int(number(2)),
 		AcceptedAt: moment(3), Status: statuses[text(4)],
-		AdmittedAt: throttle.Micros(number(5)), SendAt: moment(6), ExpiresAt: moment(7), Payload: text(8),
-		Basis: notification.ParseBasis(text(9)), Refunded: text(10) != "",
+		AdmittedAt: throttle.Micros(number(5)), SendAt: moment(6), ExpiresAt: moment(7),
+		Basis: notification.ParseBasis(text(8)), Refunded: text(9) != "", Channel: text(10),
 	}
 }

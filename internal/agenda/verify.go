@@ -30,46 +30,65 @@ func (s Standing) Placed() bool {
 	return s.HasEnd || s.Status != "" && (s.InLine || s.Later || s.InFlight)
 }
 
-// Find returns where notifications of one partition are, each batch as of one moment. Of an entry it needs id, user and
+// Find returns where notifications are, some of a partition as of one moment. Of an entry it needs id, user and
 // category.
-func (a *Agendas) Find(ctx context.Context, partition int, entries []Entry) ([]Standing, error) {
-	found := make([]Standing, 0, len(entries))
-	for part := range slices.Chunk(entries, verifyBatch) {
+func (a *Agendas) Find(ctx context.Context, entries []Entry) ([]Standing, error) {
+	found := make([]Standing, len(entries))
+	user := func(i int) string { return entries[i].UserID }
+	return found, a.inPartitions(len(entries), user, func(partition int, part []int) error {
 		args := make([]any, 0, 3*len(part))
-		for _, e := range part {
-			args = append(args, e.ID, e.Category, e.UserID)
+		for _, i := range part {
+			args = append(args, entries[i].ID, entries[i].Category, entries[i].UserID)
 		}
 		reply, err := a.standing.Run(ctx, a.client, a.keys(partition), args...).StringSlice()
 		if err != nil {
-			return nil, fmt.Errorf("find notifications of partition %d: %w", partition, err)
+			return fmt.Errorf("find notifications of partition %d: %w", partition, err)
 		}
-		for pair := range slices.Chunk(reply, 2) {
-			in := func(place string) bool { return strings.Contains(pair[1], place) }
-			found = append(found, Standing{
-				Status: statuses[pair[0]], InLine: in("w"), Later: in("r"), InFlight: in("e"), HasEnd: in("z"),
-			})
+		for n, i := range part {
+			in := func(place string) bool { return strings.Contains(reply[2*n+1], place) }
+			found[i] = Standing{
+				Status: statuses[reply[2*n]], InLine: in("w"), Later: in("r"), InFlight: in("e"), HasEnd: in("z"),
+			}
 		}
-	}
-	return found, nil
+		return nil
+	})
 }
 
-// Awake tells for each of some users of one partition whether they have a wake-up in time for what waits.
-func (a *Agendas) Awake(ctx context.Context, partition int, userIDs []string) ([]bool, error) {
-	awake := make([]bool, 0, len(userIDs))
-	for part := range slices.Chunk(userIDs, verifyBatch) {
+// Awake tells for each of some users whether they have a wake-up in time for what waits.
+func (a *Agendas) Awake(ctx context.Context, userIDs []string) ([]bool, error) {
+	awake := make([]bool, len(userIDs))
+	user := func(i int) string { return userIDs[i] }
+	return awake, a.inPartitions(len(userIDs), user, func(partition int, part []int) error {
 		args := make([]any, len(part))
-		for i, user := range part {
-			args[i] = user
+		for n, i := range part {
+			args[n] = userIDs[i]
 		}
 		reply, err := a.awake.Run(ctx, a.client, a.keys(partition), args...).Int64Slice()
 		if err != nil {
-			return nil, fmt.Errorf("look for the wake-ups of users of partition %d: %w", partition, err)
+			return fmt.Errorf("look for the wake-ups of users of partition %d: %w", partition, err)
 		}
-		for _, well := range reply {
-			awake = append(awake, well == 1)
+		for n, i := range part {
+			awake[i] = reply[n] == 1
+		}
+		return nil
+	})
+}
+
+// inPartitions calls do with the places of n things, a batch of one partition at a time.
+func (a *Agendas) inPartitions(n int, userOf func(i int) string, do func(partition int, part []int) error) error {
+	places := map[int][]int{}
+	for i := range n {
+		partition := a.PartitionOf(userOf(i))
+		places[partition] = append(places[partition], i)
+	}
+	for partition, all := range places {
+		for part := range slices.Chunk(all, verifyBatch) {
+			if err := do(partition, part); err != nil {
+				return err
+			}
 		}
 	}
-	return awake, nil
+	return nil
 }
 
 // Waiting is a notification that waits in a backlog, or is later. When it is later, its category is empty.
@@ -115,10 +134,10 @@ func flush(page []Waiting, do func([]Waiting) error) error {
 func (a *Agendas) eachIn(
 	ctx context.Context, node redis.UniversalClient, key string, page []Waiting, do func([]Waiting) error,
 ) ([]Waiting, error) {
-	prefix, name, _ := strings.Cut(key, "}:")
-	partition, err := dispatch.PartitionOfName(strings.TrimPrefix(prefix, "pacer:{"))
-	if err != nil || partition >= len(a.partitions) {
-		return page, nil //nolint:nilerr // not a key of this deployment
+	_, name, _ := strings.Cut(key, "}:")
+	partition := a.partitionOfKey(key)
+	if partition < 0 {
+		return page, nil
 	}
 	backlog := dispatch.Backlog{Partition: partition}
 	if backlog.UserID = name[len("r:"):]; name[0] == 'w' {

@@ -32,7 +32,7 @@ func (a *Agendas) EachOfUser(ctx context.Context, userID string, do func(Known) 
 			for i, id := range ids {
 				keys[i] = prefix + "n:" + id
 			}
-			if err := readKnown(ctx, a.client, keys, do); err != nil {
+			if err := a.readKnown(ctx, a.PartitionOf(userID), keys, do); err != nil {
 				return err
 			}
 			if len(ids) < waitingBatch {

@@ -1,6 +1,7 @@
 package agenda_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -53,9 +54,18 @@ type wishes struct {
 type deliveries []invariant.Admission
 
 // Admissions implements [invariant.Source].
-func (d *deliveries) Admissions(context.Context, throttle.Micros, throttle.Micros, func(string) time.Duration,
-) ([]invariant.Admission, error) {
-	return slices.Clone(*d), nil
+func (d *deliveries) Admissions(_ context.Context, _, _ throttle.Micros, _ func(string) time.Duration,
+	do func(invariant.Admission) error,
+) error {
+	ordered := slices.SortedFunc(slices.Values(*d), func(a, b invariant.Admission) int {
+		return cmp.Or(cmp.Compare(a.UserID, b.UserID), cmp.Compare(a.At, b.At))
+	})
+	for _, m := range ordered {
+		if err := do(m); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // EachOpen implements [invariant.Source].

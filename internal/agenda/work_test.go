@@ -216,9 +216,9 @@ func (w *world) workOfEach(n int) []work {
 		{script: "promise, next", do: func() { w.state("next") }},
 		{
 			script: "standing",
-			do:     func() { _, err := w.store.Find(ctx, partition, []agenda.Entry{plain(last)}); must(err) },
+			do:     func() { _, err := w.store.Find(ctx, []agenda.Entry{plain(last)}); must(err) },
 		},
-		{script: "awake", do: func() { _, err := w.store.Awake(ctx, partition, []string{"ada"}); must(err) }},
+		{script: "awake", do: func() { _, err := w.store.Awake(ctx, []string{"ada"}); must(err) }},
 		{script: "stats", do: func() { w.total() }},
 		{script: "cancel", do: func() { must(w.store.CancelIn(ctx, partition, "next", "cancelled")) }},
 		{script: "clear", do: func() { must(w.store.Clear(ctx, dispatch.BacklogOf("ada", "chat", partitions))) }},

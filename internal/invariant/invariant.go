@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -41,10 +40,11 @@ type Open struct {
 
 // Source is a store to be checked.
 type Source interface {
-	// Admissions finds every user with an admission after one moment and until another. It returns all admissions of
-	// these users until the latter, as far back before the former as each user's window, in any order.
-	Admissions(ctx context.Context, after, until throttle.Micros, window func(userID string) time.Duration) (
-		[]Admission, error)
+	// Admissions calls do for the admissions until a moment of at least those users who have one after another moment:
+	// user by user, of each the oldest first, and as far back before the latter as the user's window. However many
+	// there are, it keeps few in memory, and so must do.
+	Admissions(ctx context.Context, after, until throttle.Micros, window func(userID string) time.Duration,
+		do func(Admission) error) error
 	// EachOpen calls do for every notification that was accepted before a moment and has not ended, slowly. One that
 	// changes meanwhile may come twice.
 	EachOpen(ctx context.Context, before time.Time, do func(Open) error) error
@@ -188,25 +188,6 @@ func (c *Checker) since(userID string, after throttle.Micros) time.Time {
 	return after.Time().Add(-c.cfg.Window(userID) - settling)
 }
 
-// clearedOf gives those users whose windows were cleared since their admissions count that a round from a moment on
-// looks at. They are noted before they are cleared, and something may have been admitted in between.
-func (c *Checker) clearedOf(ctx context.Context, admissions []Admission, after throttle.Micros) (
-	map[string]time.Time, error,
-) {
-	earliest := c.since("", after)
-	for _, m := range admissions {
-		if since := c.since(m.UserID, after); since.Before(earliest) {
-			earliest = since
-		}
-	}
-	cleared, err := c.cfg.Cleared(ctx, earliest)
-	if err != nil {
-		return nil, fmt.Errorf("read whose windows were cleared: %w", err)
-	}
-	maps.DeleteFunc(cleared, func(userID string, at time.Time) bool { return !at.After(c.since(userID, after)) })
-	return cleared, nil
-}
-
 // Latest returns what was found up to now.
 func (c *Checker) Latest() Result {
 	c.mu.Lock()
@@ -261,40 +242,22 @@ func (c *Checker) violations(ctx context.Context, until throttle.Micros) (found,
 	if until <= after {
 		return 0, 0, nil
 	}
-	admissions, err := c.cfg.Source.Admissions(ctx, after, until, c.cfg.Window)
+	r := &round{
+		Checker: c, after: after, until: until, inForce: throttle.MicrosOf(c.cfg.InForce().Add(settling)),
+		unchecked: map[unchecked]int{},
+	}
+	r.version = r.versionNow()
+	err = c.cfg.Source.Admissions(ctx, after, until, c.cfg.Window, func(m Admission) error { return r.add(ctx, m) })
 	if err != nil {
 		return 0, 0, fmt.Errorf("read the admissions: %w", err)
 	}
-	cleared, err := c.clearedOf(ctx, admissions, after)
-	if err != nil {
-		return 0, 0, err
-	}
+	r.endUser()
 	c.forgetExempt(after)
-	r := &round{
-		cfg: c.cfg, after: after, until: until, inForce: throttle.MicrosOf(c.cfg.InForce().Add(settling)),
-		cleared: cleared, wishesSince: c.wishesSince, unchecked: map[unchecked]int{},
+	for _, v := range r.first {
+		c.cfg.Log.ErrorContext(ctx, "a limit was exceeded", "user_id", v.UserID, "category", v.Category,
+			"notification_id", v.ID, "rule", v.rule, "earlier_by", v.early.String())
 	}
-	r.version = r.versionNow()
-	slices.SortFunc(admissions, func(x, y Admission) int {
-		return cmp.Or(cmp.Compare(x.UserID, y.UserID), cmp.Compare(x.At, y.At),
-			// Nobody can tell which of two at one moment was first. The less urgent counts as the first: a reserve
-			// leaves it less.
-			cmp.Compare(y.Priority, x.Priority), cmp.Compare(x.ID, y.ID))
-	})
-	for len(admissions) > 0 {
-		n := 1
-		for n < len(admissions) && admissions[n].UserID == admissions[0].UserID {
-			n++
-		}
-		for _, v := range r.findViolations(admissions[:n]) {
-			if found++; found <= named {
-				c.cfg.Log.ErrorContext(ctx, "a limit was exceeded", "user_id", v.UserID, "category", v.Category,
-					"notification_id", v.ID, "rule", v.rule, "earlier_by", v.early.String())
-			}
-		}
-		admissions = admissions[n:]
-	}
-	return found, r.tellUnchecked(ctx), nil
+	return r.found, r.tellUnchecked(ctx), nil
 }
 
 // unended counts the notifications that should have ended and were not counted before.

@@ -2,9 +2,11 @@ package invariant_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -21,10 +23,18 @@ type store struct {
 }
 
 // Admissions implements [invariant.Source].
-func (s *store) Admissions(context.Context, throttle.Micros, throttle.Micros,
-	func(string) time.Duration,
-) ([]invariant.Admission, error) {
-	return s.admissions, s.away
+func (s *store) Admissions(_ context.Context, _, _ throttle.Micros, _ func(string) time.Duration,
+	do func(invariant.Admission) error,
+) error {
+	ordered := slices.SortedFunc(slices.Values(s.admissions), func(a, b invariant.Admission) int {
+		return cmp.Or(cmp.Compare(a.UserID, b.UserID), cmp.Compare(a.At, b.At))
+	})
+	for _, m := range ordered {
+		if err := do(m); err != nil {
+			return err
+		}
+	}
+	return s.away
 }
 
 // EachOpen implements [invariant.Source].
@@ -108,15 +118,15 @@ type slow struct {
 }
 
 // Admissions implements [invariant.Source].
-func (s *slow) Admissions(_ context.Context, _, until throttle.Micros, _ func(string) time.Duration) (
-	ended []invariant.Admission, err error,
-) {
-	for _, m := range s.admissions {
-		if m.At <= until && !m.At.Time().Add(s.took).After(s.now) {
-			ended = append(ended, m)
+func (s *slow) Admissions(ctx context.Context, after, until throttle.Micros, window func(string) time.Duration,
+	do func(invariant.Admission) error,
+) error {
+	return s.store.Admissions(ctx, after, until, window, func(m invariant.Admission) error {
+		if m.At > until || m.At.Time().Add(s.took).After(s.now) {
+			return nil
 		}
-	}
-	return ended, nil
+		return do(m)
+	})
 }
 
 // A delivery takes a minute at most, and its result is written for half a minute more while the store is away. What
@@ -291,8 +301,9 @@ func TestChangedLimits(t *testing.T) {
 // the earliest admission that a window of its round holds.
 func TestWindowsClearedBeforeTheRoundCount(t *testing.T) {
 	t.Parallel()
-	asked := time.Time{}
-	cfg := config(&store{}, nil)
+	asked, s := time.Now(), &store{}
+	s.admit(time.Second)
+	cfg := config(s, nil)
 	cfg.Cleared = func(_ context.Context, since time.Time) (map[string]time.Time, error) {
 		asked = since
 		return nil, nil

@@ -3,6 +3,7 @@ package invariant
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -10,17 +11,22 @@ import (
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
-// round goes through the admissions after one moment and until another.
+// round goes through the admissions after one moment and until another, user by user. It keeps those of one user that
+// some rule can still see.
 type round struct {
-	cfg          Config
+	*Checker
 	after, until throttle.Micros
 	// version is that of the limits, inForce when they had reached every process.
 	version string
 	inForce throttle.Micros
-	// cleared are the users whose windows were cleared.
-	cleared map[string]time.Time
-	// wishesSince gives the moment after which a user's admissions were allowed by the preferences of today.
-	wishesSince func(userID string) throttle.Micros
+	// cleared are the users whose windows were cleared since a moment, and when; nil before anybody asked.
+	cleared      map[string]time.Time
+	clearedSince time.Time
+	// user is the one whose admissions come.
+	user *history
+	// found is how many violations there are, first the first of them.
+	found int
+	first []violation
 	// unchecked counts what is not checked, or not in all.
 	unchecked map[unchecked]int
 }
@@ -32,82 +38,105 @@ type violation struct {
 	early time.Duration
 }
 
-// admitted is an earlier admission, and the version that decided it.
-type admitted struct {
-	at      throttle.Micros
-	version string
-}
-
-// past are a user's admissions up to a moment, oldest first.
-type past struct {
-	all []admitted
-	// category holds the admissions of each category, limited those of them that were no bypasses, as far back as the
-	// user's limits are known to have been remembered. A log counts every admission; fixed windows and token buckets
-	// hold back only what is limited.
-	category, limited map[string][]admitted
-	// caps holds the admissions that each named cap counts.
-	caps map[string][]admitted
-}
-
-// counts reports whether a named cap counts an admission. Without knowing the channel nobody can tell.
-func counts(rule throttle.Rule, m Admission) bool {
-	return rule.Channels == "" || m.Channel != "" && rule.CountsOn(m.Channel)
-}
-
 // history goes through the admissions of one user.
 type history struct {
 	*round
+	userID string
 	// since is the moment after which the user's admissions were allowed by the preferences of today. Before, only caps
 	// are checked.
 	since throttle.Micros
+	// cleared is true when the user's windows were cleared.
+	cleared bool
 	// limits are those of each category.
 	limits map[string]Limits
+	past   past
+	// latest are the latest admissions, all of one moment. They are not in the past yet.
+	latest []Admission
+	// violations and first are as in round.
+	violations int
+	first      []violation
 }
 
-// of begins with a user, who has these admissions.
-func (r *round) of(userID string, admissions []Admission) *history {
-	h := &history{round: r, since: r.wishesSince(userID), limits: map[string]Limits{}}
-	for _, m := range admissions {
-		if _, known := h.limits[m.Category]; !known {
-			h.limits[m.Category] = r.cfg.Limits(userID, m.Category)
+// add takes the next admission.
+func (r *round) add(ctx context.Context, m Admission) error {
+	if r.user == nil || r.user.userID != m.UserID {
+		r.endUser()
+		cleared, err := r.wasCleared(ctx, m.UserID)
+		if err != nil {
+			return err
+		}
+		r.user = &history{
+			round: r, userID: m.UserID, since: r.wishesSince(m.UserID), cleared: cleared, limits: map[string]Limits{},
+			past: past{
+				category: map[string][]admitted{}, limited: map[string][]admitted{}, caps: map[string][]admitted{},
+			},
 		}
 	}
-	return h
+	r.user.add(m)
+	return nil
 }
 
-// findViolations goes through one user's admissions, oldest first. It returns those of the round that some rule or the
-// hours did not allow. Nobody can tell which of several at one moment was first: they are allowed if they are in some
-// order.
-func (r *round) findViolations(admissions []Admission) []violation {
-	user := admissions[0].UserID
-	h := r.of(user, admissions)
-	before := h.pastOf(nil)
-	var found []violation
-	for at := 0; at < len(admissions); {
-		group := ofOneMoment(admissions[at:])
-		violations := h.inThisOrder(group, &before)
-		if len(violations) > 0 && len(group) > 1 {
-			before = h.pastOf(admissions[:at])
-			violations = h.inThisOrder(h.easiest(group, admissions[:at]), &before)
+// wasCleared reports whether a user's windows were cleared since the user's admissions count that the round looks at.
+// It is noted before they are cleared, and something may have been admitted in between.
+func (r *round) wasCleared(ctx context.Context, userID string) (bool, error) {
+	since := r.since(userID, r.after)
+	if r.cleared == nil || since.Before(r.clearedSince) {
+		cleared, err := r.cfg.Cleared(ctx, since)
+		if err != nil {
+			return false, fmt.Errorf("read whose windows were cleared: %w", err)
 		}
-		found = append(found, violations...)
-		at += len(group)
+		r.cleared, r.clearedSince = cleared, since
 	}
-	h.noteUnchecked(admissions)
-	if len(found) > 0 && (r.versionNow() != r.version || r.wishesSince(user) != h.since) {
-		r.unchecked[unchecked{why: changedMeanwhile}] += len(found)
-		return nil
-	}
-	return found
+	return r.cleared[userID].After(since), nil
 }
 
-// ofOneMoment are the first of some admissions that came at one moment.
-func ofOneMoment(admissions []Admission) []Admission {
-	n := 1
-	for n < len(admissions) && admissions[n].At == admissions[0].At {
-		n++
+// endUser ends with the user whose admissions came.
+func (r *round) endUser() {
+	h := r.user
+	if r.user = nil; h == nil {
+		return
 	}
-	return admissions[:n]
+	h.judge()
+	if h.violations > 0 && (r.versionNow() != r.version || r.wishesSince(h.userID) != h.since) {
+		r.unchecked[unchecked{why: changedMeanwhile}] += h.violations
+		return
+	}
+	r.found += h.violations
+	r.first = append(r.first, h.first[:min(len(h.first), named-len(r.first))]...)
+}
+
+// add takes the user's next admission.
+func (h *history) add(m Admission) {
+	if len(h.latest) > 0 && h.latest[0].At != m.At {
+		h.judge()
+	}
+	if _, known := h.limits[m.Category]; !known {
+		h.limits[m.Category] = h.cfg.Limits(h.userID, m.Category)
+	}
+	h.latest = append(h.latest, m)
+	h.noteUnchecked(m)
+}
+
+// judge finds those of the latest admissions, all of one moment, that some rule or the hours did not allow. Nobody can
+// tell which of them was first: they are allowed if they are in some order. At first the less urgent counts as earlier,
+// to which a reserve leaves less.
+func (h *history) judge() {
+	slices.SortFunc(h.latest, func(x, y Admission) int {
+		return cmp.Or(cmp.Compare(y.Priority, x.Priority), cmp.Compare(x.ID, y.ID))
+	})
+	before := h.past
+	if len(h.latest) > 1 {
+		before = h.past.clone()
+	}
+	found := h.inThisOrder(h.latest, &h.past)
+	if len(found) > 0 && len(h.latest) > 1 {
+		order := h.easiest(h.latest, before)
+		h.past = before
+		found = h.inThisOrder(order, &h.past)
+	}
+	h.violations += len(found)
+	h.first = append(h.first, found[:min(len(found), named-len(h.first))]...)
+	h.latest = h.latest[:0]
 }
 
 // inThisOrder returns which of the next admissions some rule or the hours did not allow, and adds them to those before.
@@ -116,17 +145,17 @@ func (h *history) inThisOrder(next []Admission, before *past) (found []violation
 		if v, exceeded := h.exceeded(m, *before); exceeded {
 			found = append(found, v)
 		}
-		h.add(before, m)
+		h.count(before, m)
 	}
 	return found
 }
 
 // easiest puts admissions of one moment into an order in which all are allowed, if there is one. Whoever is allowed
 // after all others may have been the last: that only makes it easier for them.
-func (h *history) easiest(group, earlier []Admission) []Admission {
+func (h *history) easiest(group []Admission, before past) []Admission {
 	left, order, violations := slices.Clone(group), slices.Clone(group), 0
 	for n := len(left) - 1; n >= 0; n-- {
-		last := h.mayBeLast(left, earlier)
+		last := h.mayBeLast(left, before)
 		if last < 0 {
 			if violations++; violations > named { // it takes as long as the square of what is left
 				copy(order, left)
@@ -141,29 +170,20 @@ func (h *history) easiest(group, earlier []Admission) []Admission {
 }
 
 // mayBeLast is the place of one that is allowed after all others and those that came earlier; -1 for none.
-func (h *history) mayBeLast(group, earlier []Admission) int {
+func (h *history) mayBeLast(group []Admission, before past) int {
 	for i, m := range group {
-		if _, exceeded := h.exceeded(m, h.pastOf(slices.Concat(earlier, group[:i], group[i+1:]))); !exceeded {
+		others := before.clone()
+		for k, other := range group {
+			if k != i {
+				h.count(&others, other)
+			}
+		}
+		if _, exceeded := h.exceeded(m, others); !exceeded {
 			return i
 		}
 	}
 	return -1
 }
-
-// pastOf are some admissions, oldest first.
-func (h *history) pastOf(admissions []Admission) past {
-	p := past{
-		all:      make([]admitted, 0, len(admissions)),
-		category: map[string][]admitted{}, limited: map[string][]admitted{}, caps: map[string][]admitted{},
-	}
-	for _, m := range admissions {
-		h.add(&p, m)
-	}
-	return p
-}
-
-// wasCleared reports whether a user's windows were cleared.
-func (r *round) wasCleared(userID string) bool { return !r.cleared[userID].IsZero() }
 
 // isOfRound reports whether this round is to check an admission, if it can.
 func (h *history) isOfRound(m Admission) bool {
@@ -174,24 +194,6 @@ func (h *history) bypasses(m Admission) bool {
 	return m.Priority.AtLeast(h.limits[m.Category].BypassFrom)
 }
 
-// add adds the latest admission. A user's own limits count what was admitted since they are in force, and nobody can
-// tell how far back the limits before them remembered; likewise a category may have joined a cap with the policy.
-func (h *history) add(p *past, m Admission) {
-	one := admitted{m.At, m.Version}
-	p.all = append(p.all, one)
-	if m.At > h.since {
-		p.category[m.Category] = append(p.category[m.Category], one)
-		if !h.bypasses(m) {
-			p.limited[m.Category] = append(p.limited[m.Category], one)
-		}
-	}
-	for _, rules := range h.limits[m.Category].Plan.NamedCaps() {
-		if h.decidedByThese(m) && counts(rules[0], m) {
-			p.caps[rules[0].Cap] = append(p.caps[rules[0].Cap], one)
-		}
-	}
-}
-
 // exceeded reports whether some rule or the hours did not allow an admission of the round, given those before it.
 func (h *history) exceeded(m Admission, before past) (violation, bool) {
 	if !h.isOfRound(m) || !h.decidedByThese(m) {
@@ -200,7 +202,7 @@ func (h *history) exceeded(m Admission, before past) (violation, bool) {
 	plan, wishesKnown := h.limits[m.Category].Plan, m.At > h.since
 	for _, rule := range plan.Rules {
 		byUser := rule.Kind == throttle.KindLimit || rule.Kind == throttle.KindGap || rule.Period > 0 && m.Zone == ""
-		if h.wasCleared(m.UserID) || byUser && !wishesKnown {
+		if h.cleared || byUser && !wishesKnown {
 			continue
 		}
 		if frees := h.frees(m, rule, plan.Algorithm, before); frees > m.At {
@@ -241,24 +243,6 @@ func (r *round) remembers(version, category string, rule throttle.Rule) bool {
 	return version == r.version || r.cfg.Remembers == nil || r.cfg.Remembers(version, category, rule)
 }
 
-// counted returns the admissions that a rule counts, and how many of them fill its window for another one. Windows that
-// are not rolling may admit nearly twice as many across their edge. Gaps and user caps are exact under every algorithm.
-func (p past) counted(m Admission, algorithm throttle.Algorithm,
-	rule throttle.Rule,
-) (before []admitted, most int) {
-	switch {
-	case rule.Kind == throttle.KindCap:
-		return p.all, rule.MaxFor(int(m.Priority))
-	case rule.Kind == throttle.KindNamed && !counts(rule, m):
-		return nil, rule.Max
-	case rule.Kind == throttle.KindNamed:
-		return p.caps[rule.Cap], rule.MaxFor(int(m.Priority))
-	case rule.Kind == throttle.KindLimit && !algorithm.KeepsLog():
-		return p.limited[m.Category], algorithm.MostWithin(rule)
-	}
-	return p.category[m.Category], rule.MaxFor(int(m.Priority))
-}
-
 // unchecked is why admissions are not checked, or not in all.
 type unchecked struct {
 	why string
@@ -274,18 +258,16 @@ const (
 	changedMeanwhile = "policy or preferences changed while they were checked"
 )
 
-// noteUnchecked counts the admissions of the round that can't be checked, or not in all.
-func (h *history) noteUnchecked(admissions []Admission) {
-	for _, m := range admissions {
-		switch {
-		case !h.isOfRound(m):
-		case !h.decidedByThese(m):
-			h.unchecked[unchecked{otherPolicy, cmp.Or(m.Version, "unknown")}]++
-		case m.At <= h.since:
-			h.unchecked[unchecked{why: changedWishes}]++
-		case h.wasCleared(m.UserID):
-			h.unchecked[unchecked{why: clearedWindows}]++
-		}
+// noteUnchecked counts an admission of the round that can't be checked, or not in all.
+func (h *history) noteUnchecked(m Admission) {
+	switch {
+	case !h.isOfRound(m):
+	case !h.decidedByThese(m):
+		h.unchecked[unchecked{otherPolicy, cmp.Or(m.Version, "unknown")}]++
+	case m.At <= h.since:
+		h.unchecked[unchecked{why: changedWishes}]++
+	case h.cleared:
+		h.unchecked[unchecked{why: clearedWindows}]++
 	}
 }
 

@@ -23,9 +23,7 @@ func TestACancelMayStopHalfway(t *testing.T) {
 	if n := w.inBacklogs(t); n != 1 {
 		t.Fatalf("%d wait in Redis, want the cancelled one", n)
 	}
-	if got := w.differences(t); len(got) > 0 {
-		t.Errorf("Redis and Postgres differ: %v", got)
-	}
+	w.wantDifferences(t)
 	w.overdue(t)
 	w.round(t)
 	if n := w.inBacklogs(t); n != 0 {

@@ -16,10 +16,8 @@ INSERT INTO pacer.cleared AS c (user_id, log, until) SELECT $1, log, $3 FROM unn
 ON CONFLICT (user_id, log) DO UPDATE SET until = greatest(c.until, excluded.until)`
 
 const (
-	// clearedSQL returns the logs that were cleared.
-	clearedSQL = "SELECT user_id, log, until FROM pacer.cleared"
-	// clearedOfSQL returns those of one user.
-	clearedOfSQL = "SELECT user_id, log, until FROM pacer.cleared WHERE user_id = $1"
+	// clearedSQL returns the logs of some users that were cleared.
+	clearedSQL = "SELECT user_id, log, until FROM pacer.cleared WHERE user_id = ANY ($1)"
 	// purgeClearedSQL removes what no window that is rebuilt looks back to. A user's own limits may look back further.
 	purgeClearedSQL = `
 DELETE FROM pacer.cleared c WHERE until < $1
@@ -55,11 +53,6 @@ type cleared map[string]throttle.Micros
 // has reports whether an admission at a moment was cleared from a log.
 func (c cleared) has(log string, at throttle.Micros) bool { return at <= c[log] }
 
-// from returns those of some moments that a log still counts.
-func (c cleared) from(log string, moments []throttle.Micros) []throttle.Micros {
-	return slices.DeleteFunc(slices.Clone(moments), func(at throttle.Micros) bool { return c.has(log, at) })
-}
-
 // caps returns the names of those caps of a plan from which an admission at a moment was cleared.
 func (c cleared) caps(plan throttle.Plan, at throttle.Micros) []string {
 	var names []string
@@ -77,27 +70,12 @@ func (c cleared) caps(plan throttle.Plan, at throttle.Micros) []string {
 	return names
 }
 
-// allCleared reads what was cleared, by user.
-func allCleared(ctx context.Context, db querier) (map[string]cleared, error) {
-	rows, err := db.Query(ctx, clearedSQL)
+// clearedOf reads what was cleared of some users, by user.
+func clearedOf(ctx context.Context, db querier, users []string) (map[string]cleared, error) {
+	rows, err := db.Query(ctx, clearedSQL, users)
 	if err != nil {
 		return nil, describe("read which windows were cleared", err)
 	}
-	return scanCleared(rows)
-}
-
-// clearedOf reads what was cleared of one user.
-func clearedOf(ctx context.Context, db querier, userID string) (cleared, error) {
-	rows, err := db.Query(ctx, clearedOfSQL, userID)
-	if err != nil {
-		return nil, describe("read which windows of a user were cleared", err)
-	}
-	all, err := scanCleared(rows)
-	return all[userID], err
-}
-
-// scanCleared reads rows of clearedSQL.
-func scanCleared(rows pgx.Rows) (map[string]cleared, error) {
 	all := map[string]cleared{}
 	var user, log string
 	var until int64

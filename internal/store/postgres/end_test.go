@@ -307,9 +307,7 @@ func TestACancelMayOvertakeThePlacing(t *testing.T) {
 			}
 			w.overdue(t)
 			w.round(t)
-			if got := w.differences(t); len(got) > 0 {
-				t.Errorf("Redis and Postgres differ: %v", got)
-			}
+			w.wantDifferences(t)
 			if waiting := w.stats(t).Queued; waiting != 0 {
 				t.Errorf("%d wait", waiting)
 			}

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"slices"
 
 	"golang.org/x/sync/semaphore"
 
@@ -26,18 +25,6 @@ func Token(g *dispatch.Grant) string { return token(g) }
 
 // Unclaim undoes the claim of a grant.
 func (s *Store) Unclaim(ctx context.Context, g *dispatch.Grant) error { return s.unclaim(ctx, g) }
-
-// Differences collects those of [Relay.Verify], each once.
-func (r *Relay) Differences(ctx context.Context) ([]Difference, error) {
-	var all []Difference
-	err := r.Verify(ctx, func(d Difference) error {
-		if !slices.Contains(all, d) {
-			all = append(all, d)
-		}
-		return nil
-	})
-	return all, err
-}
 
 // Calm reports whether a round would find nothing to do.
 func (r *Relay) Calm(ctx context.Context) bool { return r.calm(ctx) }

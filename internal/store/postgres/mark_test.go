@@ -71,9 +71,7 @@ func TestAnOlderDatabaseIsNoticed(t *testing.T) {
 	for _, id := range want {
 		w.wantStatus(t, id, "delivered")
 	}
-	if differences, err := w.relay.Differences(t.Context()); err != nil || len(differences) > 0 {
-		t.Errorf("Redis differs from the copy: %v, %v", differences, err)
-	}
+	w.wantDifferences(t)
 }
 
 // What Redis has ended and not yet told is not told to an older state of the database, nor to another database: it may

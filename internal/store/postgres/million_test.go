@@ -5,6 +5,7 @@ package postgres_test
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -14,17 +15,23 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/store/postgres"
+	"github.com/pacer-notify/pacer/internal/store/storetest"
+	"github.com/pacer-notify/pacer/internal/throttle"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
-// Pages of a million rows, 5,000 of them failed and 100,000 scheduled, for each kind of filter: the first 20, and those
-// in the middle and at the end. The test asserts how many rows and pages of the database one reads, which no busy
-// machine changes, and reports how long the median and the slowest took.
-func TestListOfAMillion(t *testing.T) {
+// A world of a million rows: of 10,000 users, 5,000 failed, 100,000 scheduled, 895,000 delivered within the last day.
+func TestAMillionRows(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, redistest.Client(t))
+	settings := func(string, string) agenda.Settings {
+		return agenda.Settings{MaxDefer: 48 * time.Hour, Plan: throttle.Plan{Rules: []throttle.Rule{
+			{Max: 60, Per: 24 * time.Hour}, {Max: 80, Per: 24 * time.Hour, Kind: throttle.KindCap},
+		}}}
+	}
+	w := newWorldWith(t, redistest.Client(t), agenda.Config{MaxCrashes: 1000, Settings: settings})
 	w.exec(t, "SET session_replication_role = replica; "+`INSERT INTO pacer.notifications
 		(id, user_id, category, channel, target, title, body, priority, accepted_at, status, reason, ended_at, send_at)
 		SELECT 'n' || i, 'user' || i % 10000, CASE WHEN i % 1000 = 7 THEN 'rare' ELSE 'chat' END, 'webhook',
@@ -33,10 +40,84 @@ func TestListOfAMillion(t *testing.T) {
 			ELSE 'delivered' END, CASE WHEN i % 200 = 0 THEN 'permanent: 400' WHEN i % 10 = 3 THEN '' ELSE 'delivered' END,
 			CASE WHEN i % 10 <> 3 THEN now() - i * interval '1 second' END,
 			CASE WHEN i % 10 = 3 THEN now() + interval '1 day' END
-		FROM generate_series(1, 1000000) i; SET session_replication_role = origin`)
-	w.exec(t, "VACUUM ANALYZE pacer.notifications")
+		FROM generate_series(1, 1000000) i;
+		INSERT INTO pacer.attempts (notification_id, generation, attempt, user_id, category, admitted_at, outcome)
+		SELECT id, 1, 1, user_id, category, (extract(epoch FROM now() - (now() - accepted_at) / 12) * 1000000)::bigint,
+			'delivered' FROM pacer.notifications WHERE status = 'delivered';
+		INSERT INTO pacer.tallies (hour, category, delivered)
+		SELECT date_trunc('hour', now()) - i % 700 * interval '1 hour', 'category' || i / 700 % 20, 1
+			FROM generate_series(1, 1000000) i;
+		SET session_replication_role = origin`)
+	w.exec(t, "VACUUM ANALYZE pacer.notifications, pacer.attempts, pacer.tallies")
 	w.exec(t, "CHECKPOINT") // or the first pages also write what the insertion left
-	finds := &finds{}
+	listAMillion(t, w)
+	w.runJobsOverAMillion(t)
+}
+
+// runJobsOverAMillion has each job that goes through all rows do so. None keeps them in memory, or asks for many in one
+// statement.
+func (w *world) runJobsOverAMillion(t *testing.T) {
+	t.Helper()
+	config, reads := w.pool.Config(), &finds{of: "AS f(user_id, since, place)"}
+	config.ConnConfig.Tracer = reads
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	store := postgres.New(pool, w.agendas, postgres.Config{Log: slog.New(slog.DiscardHandler), Retention: time.Hour})
+	defer func() { _ = store.Close() }()
+	now, day := time.Now(), throttle.Rule{Max: 60, Per: 24 * time.Hour}
+	relay := postgres.NewRelay(store, postgres.RelayConfig{Windows: func(string) time.Duration { return day.Per }})
+	if n := storetest.CheckMany(t, store, now.Add(-24*time.Hour), now, day); n < 100_000 {
+		t.Errorf("the checker found %d violations", n)
+	}
+	var most reading
+	for _, one := range reads.take()[:5] {
+		most.add(one.explain(t, w.pool))
+	}
+	if most.rows > 50_000 {
+		t.Errorf("a statement of the checker reads %d rows", most.rows)
+	}
+	differences, removed := 0, int64(0)
+	for _, job := range []struct {
+		name string
+		do   func() error
+	}{
+		{name: "rebuild", do: func() error { _, err := relay.Rebuild(t.Context()); return err }},
+		{name: "verify", do: func() error {
+			return relay.Verify(t.Context(), func(postgres.Difference) error { differences++; return nil })
+		}},
+		{name: "history", do: func() error {
+			hours, err := store.History(t.Context(), now.Add(-30*24*time.Hour), now)
+			if len(hours) != 14_000 {
+				t.Errorf("the history has %d hours and categories", len(hours))
+			}
+			return err
+		}},
+		{name: "purge", do: func() (err error) {
+			w.exec(t, "UPDATE pacer.notifications SET ended_at = accepted_at - interval '2 days' WHERE ended_at IS NOT NULL")
+			removed, err = relay.Purge(t.Context())
+			return err
+		}},
+	} {
+		storetest.WantSmallHeap(t, job.name, func() {
+			if err := job.do(); err != nil {
+				t.Errorf("%s: %v", job.name, err)
+			}
+		})
+	}
+	if differences > 0 || removed < 800_000 {
+		t.Errorf("%d differences were found, %d removed", differences, removed)
+	}
+}
+
+// Pages of a million rows for each kind of filter: the first 20, and those in the middle and at the end. The test
+// asserts how many rows and pages of the database one reads, which no busy machine changes, and reports how long the
+// median and the slowest took.
+func listAMillion(t *testing.T, w *world) {
+	t.Helper()
+	finds := &finds{of: "AS found"}
 	config := w.pool.Config()
 	config.ConnConfig.Tracer = finds
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
@@ -153,14 +234,15 @@ func (p plan) rowsRead() int {
 	return rows
 }
 
-// find is a statement that looks for notifications.
+// find is a statement.
 type find struct {
 	sql  string
 	args []any
 }
 
-// finds remembers those that a store runs.
+// finds remembers those that a store runs, by a part of their text.
 type finds struct {
+	of  string
 	mu  sync.Mutex
 	all []find
 }
@@ -168,7 +250,7 @@ type finds struct {
 func (f *finds) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if strings.Contains(q.SQL, "AS found") {
+	if strings.Contains(q.SQL, f.of) {
 		f.all = append(f.all, find{sql: q.SQL, args: q.Args})
 	}
 	return ctx

@@ -20,21 +20,19 @@ var smallTables = []string{"partitions", "partition_counts", "category_deferrals
 
 // wholeReaders are the statements that read a whole table, each with its reason.
 var wholeReaders = map[string]string{
-	"missing":            "rebuild --verify compares everything that waits",
-	"verifyOpenAgainSQL": "rebuild --verify looks for what is missing in the whole outbox",
-	"historySQL":         "it reads the tallies, of which the relay leaves few, and the hours that were asked for",
-	"totalsSQL":          "it adds up the tallies, of which the relay leaves few",
-	"windowsSQL":         "a rebuild reads every admission that a window may hold, and what is being sent",
-	"clearedSQL":         "a rebuild reads what was cleared as far back as any window looks",
-	"ownLimitsSQL":       "a rebuild asks who has limits of their own",
+	"freshSQL":   "the checker sorts who was admitted since its last round",
+	"missing":    "rebuild --verify compares everything that waits",
+	"historySQL": "it reads the tallies, of which the relay leaves few, and the hours that were asked for",
+	"totalsSQL":  "it adds up the tallies, of which the relay leaves few",
+	"lookUpSQL":  "rebuild --verify looks for what is missing in the whole outbox",
 }
 
 // background statements hold no delivery up when they read more than they must. Without the session's settings they may
 // do so while a table fills, until it is analysed for the first time.
 var background = map[string]bool{
-	"lostSQL": true, "calmSQL": true, "freshSQL": true, "oldestOpenSQL": true, "openSQL": true,
+	"lostSQL": true, "calmSQL": true, "clearedSQL": true, "openSQL": true,
 	"fillersSQL": true, "foldSQL": true, "purgeHistorySQL": true, "purgeClearedSQL": true, "purgeMarksSQL": true,
-	"agedSQL": true, "findOpenSQL": true, "verifyOpenSQL": true,
+	"agedSQL": true, "findOpenSQL": true,
 	"checkNewSQL": true,
 	"recordsSQL":  true, "recordChangesSQL": true, "linesSQL": true, "newestLinesSQL": true, "forgetLinesSQL": true,
 }

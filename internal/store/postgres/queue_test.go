@@ -55,9 +55,7 @@ func TestRebuildRestoresTheQueue(t *testing.T) {
 			if _, err := w.relay.Rebuild(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff([]string{}, w.differences(t)); diff != "" {
-				t.Errorf("after the rebuild differences differ (-want +got):\n%s", diff)
-			}
+			w.wantDifferences(t)
 			delivered := w.deliverAll(t)
 			slices.Sort(delivered)
 			if n := len(slices.Compact(slices.Clone(delivered))); n != users*each || len(delivered) != n {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -19,9 +20,6 @@ import (
 
 // rebuildLock is the advisory lock of the process that rebuilds: "rebuild" in ASCII.
 const rebuildLock = 0x72656275696c64
-
-// restoreBatch is how many open notifications are read at a time.
-const restoreBatch = 2000
 
 // rebuildPoll is how often [Relay.Rebuild] looks whether the rebuild of another process has ended.
 const rebuildPoll = 100 * time.Millisecond
@@ -167,7 +165,8 @@ func (r *Relay) rebuildAlone(ctx context.Context, identity string, which func() 
 		return Rebuilt{}, fmt.Errorf("rebuild %s: %w", plural.Of(len(partitions), "partition", "partitions"), err)
 	}
 	done := Rebuilt{
-		Partitions: partitions, Waiting: work.waiting, InFlight: work.inFlight, Windows: work.windows, Took: time.Since(start),
+		Partitions: partitions, Waiting: work.waiting, InFlight: work.inFlight, Windows: int(work.windows.Load()),
+		Took: time.Since(start),
 	}
 	r.log.InfoContext(ctx, "rebuilt partitions", "partitions", len(partitions),
 		"waiting", done.Waiting, "in_flight", done.InFlight, "windows", done.Windows,
@@ -178,14 +177,15 @@ func (r *Relay) rebuildAlone(ctx context.Context, identity string, which func() 
 // rebuild is a rebuild under way.
 type rebuild struct {
 	*Relay
-	seen                       *look
-	identity, token            string
-	partitions                 []int
-	kept                       map[int]agenda.Kept // what Redis keeps of each
-	waiting, inFlight, windows int
-	latest                     int64         // the highest number of an epoch that Redis has had
-	epochs                     map[int]int64 // the new ones, by partition
-	mark                       string        // what the partitions will remember of Postgres
+	seen              *look
+	identity, token   string
+	partitions        []int
+	kept              map[int]agenda.Kept // what Redis keeps of each
+	waiting, inFlight int
+	windows           atomic.Int64
+	latest            int64         // the highest number of an epoch that Redis has had
+	epochs            map[int]int64 // the new ones, by partition
+	mark              string        // what the partitions will remember of Postgres
 }
 
 func (r *rebuild) run(ctx context.Context) error {
@@ -292,10 +292,11 @@ func (r *rebuild) restore(ctx context.Context) error {
 		if _, err := tx.Exec(ctx, idleSQL); err != nil {
 			return describe("begin to read what Redis has lost", err)
 		}
-		if err := r.restoreEntries(ctx, tx); err != nil {
+		inFlight, err := r.restoreEntries(ctx, tx)
+		if err != nil {
 			return err
 		}
-		return r.restoreWindows(ctx, tx.With(windowsTimeout))
+		return r.restoreWindows(ctx, tx, inFlight)
 	})
 }
 

@@ -181,7 +181,8 @@ func TestARebuildOnOtherDataBeginsAgain(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t, "--enable-debug-command", "local").Client(t)
 	w := newWorld(t, client)
-	w.accept(t, w.userOf(0), "free", 3)
+	w.accept(t, w.userOf(0), "free", 4)
+	w.deliver(t, w.userOf(0))
 	w.flush(t)
 	loseOnce := sync.OnceFunc(func() {
 		if err := client.Do(t.Context(), "DEBUG", "CHANGE-REPL-ID").Err(); err != nil {

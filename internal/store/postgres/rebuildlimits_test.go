@@ -2,7 +2,6 @@ package postgres_test
 
 import (
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -143,9 +142,7 @@ func TestRebuildBringsBackEveryLimit(t *testing.T) {
 			if got := w.deliverAll(t); !slices.Equal(got, []string{"e2"}) {
 				t.Errorf("after the rebuild went %v, want what the caps let pass: e2", got)
 			}
-			if diff := gocmp.Diff([]string{}, w.differences(t)); diff != "" {
-				t.Errorf("differences (-want +got):\n%s", diff)
-			}
+			w.wantDifferences(t)
 		})
 	}
 }
@@ -182,9 +179,7 @@ func TestRebuildKeepsWhatWasCleared(t *testing.T) {
 			if len(before) != c.logs {
 				t.Fatalf("logs before the loss: %v", before)
 			}
-			if diff := gocmp.Diff([]string{}, w.differences(t)); diff != "" {
-				t.Errorf("differences before the loss (-want +got):\n%s", diff)
-			}
+			w.wantDifferences(t)
 			w.lose(t, true)
 			if _, err := w.relay.RebuildLost(t.Context()); err != nil {
 				t.Fatal(err)
@@ -192,9 +187,7 @@ func TestRebuildKeepsWhatWasCleared(t *testing.T) {
 			if diff := gocmp.Diff(before, w.logs(t, "ada")); diff != "" {
 				t.Errorf("the logs are not as before (-before +now):\n%s", diff)
 			}
-			if diff := gocmp.Diff([]string{}, w.differences(t)); diff != "" {
-				t.Errorf("differences (-want +got):\n%s", diff)
-			}
+			w.wantDifferences(t)
 		})
 	}
 }
@@ -268,47 +261,9 @@ func TestRebuildKnowsPeriods(t *testing.T) {
 			if _, err := w.relay.RebuildLost(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if diff := gocmp.Diff([]string{}, w.differences(t)); diff != "" {
-				t.Errorf("differences (-want +got):\n%s", diff)
-			}
+			w.wantDifferences(t)
 			if got := w.deliverAll(t); !slices.Equal(got, want) {
 				t.Errorf("went %v, want %v", got, want)
-			}
-		})
-	}
-}
-
-// Verify finds a single admission that is missing in a log, of whichever kind of limit.
-func TestVerifyFindsAnAdmissionMissingInAnyLog(t *testing.T) {
-	t.Parallel()
-	for log, want := range map[string]string{
-		"l:chat:ada":   "window chat:ada",
-		"u:ada":        "window user_cap:ada",
-		"cap:both:ada": "window cap both:ada",
-		"cap:push:ada": "window cap push:ada",
-	} {
-		t.Run(strings.ReplaceAll(log, ":", " "), func(t *testing.T) {
-			t.Parallel()
-			w := limitsWorld(t)
-			w.acceptOn(t, "fcm", "ada", "chat", "n1")
-			w.acceptOn(t, "fcm", "ada", "chat", "n2")
-			if got := w.deliverAll(t); len(got) != 2 {
-				t.Fatalf("went %v", got)
-			}
-			if diff := gocmp.Diff([]string{}, w.differences(t)); diff != "" {
-				t.Fatalf("differences before (-want +got):\n%s", diff)
-			}
-			if n, err := w.redis.ZRem(t.Context(), w.prefix()+log, "n1#1").Result(); err != nil || n != 1 {
-				t.Fatalf("%d entries removed, %v", n, err)
-			}
-			if diff := gocmp.Diff([]string{want}, w.differences(t)); diff != "" {
-				t.Errorf("differences (-want +got):\n%s", diff)
-			}
-			if _, err := w.relay.Rebuild(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			if diff := gocmp.Diff([]string{}, w.differences(t)); diff != "" {
-				t.Errorf("differences after a rebuild (-want +got):\n%s", diff)
 			}
 		})
 	}

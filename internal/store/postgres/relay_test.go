@@ -85,9 +85,7 @@ func TestRebuildBringsBackBacklogsWindowsAndTotals(t *testing.T) {
 		after.Totals.Attempts != before.Totals.Attempts {
 		t.Errorf("totals were %+v, are %+v", before, after)
 	}
-	if differences, err := w.relay.Differences(t.Context()); err != nil || len(differences) != 0 {
-		t.Errorf("differences %+v, %v", differences, err)
-	}
+	w.wantDifferences(t)
 }
 
 func (w *world) stats(t *testing.T) stats.Counts {

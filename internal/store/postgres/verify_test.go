@@ -38,9 +38,14 @@ func verifyWorld(t *testing.T) *world {
 	t.Helper()
 	settings := func(user, category string) agenda.Settings {
 		settings := storetest.Settings(user, category)
-		settings.Plan.Rules = append(settings.Plan.Rules, throttle.Rule{
-			Max: 10, Per: time.Hour, Kind: throttle.KindCap,
-		})
+		for _, c := range []throttle.Rule{
+			{Kind: throttle.KindCap},
+			{Kind: throttle.KindNamed, Cap: "both"},
+			{Kind: throttle.KindNamed, Cap: "push", Channels: "log apns"},
+		} {
+			c.Max, c.Per = 10, time.Hour
+			settings.Plan.Rules = append(settings.Plan.Rules, c)
+		}
 		return settings
 	}
 	w := newWorldWith(t, redistest.Client(t), agenda.Config{MaxCrashes: 1000, Lease: time.Hour, Settings: settings})
@@ -79,33 +84,37 @@ func (w *world) differences(t *testing.T) []string {
 	return found
 }
 
-// Verify finds whatever is gone, however little, and goes on after it. The keys are those of ada's partition or of its
-// queue.
+// Verify finds whatever is gone, however little, and goes on after it; what can be built again then is. The keys are
+// those of ada's partition or of its queue.
 func TestVerifyFindsEveryDifference(t *testing.T) {
 	t.Parallel()
-	partition := fmt.Sprint(dispatch.PartitionOf("ada", storetest.Partitions))
+	partition, other := fmt.Sprint(dispatch.PartitionOf("ada", storetest.Partitions)), neighbour(t)
 	for name, c := range map[string]struct {
-		gone  string // key
-		of    string // user in whose partition; ada when empty
-		spoil string // statement
-		want  []string
+		gone, member string // key; its member, if only that is gone
+		of           string // user in whose partition; ada when empty
+		late         bool   // the wake-up comes an hour later
+		spoil        string // statement
+		want         []string
 	}{
-		"Nothing":        {want: []string{}},
-		"Backlog":        {gone: "w:chat:ada", want: []string{"missing ada-chat-2"}},
-		"Later":          {gone: "r:ada", want: []string{"missing later"}},
-		"InFlight":       {gone: "e", want: []string{"missing ada-chat-1"}},
-		"Notification":   {gone: "n:later", want: []string{"missing later"}},
-		"CategoryWindow": {gone: "l:chat:ada", want: []string{"window chat:ada"}},
-		"CapWindow":      {gone: "u:ada", want: []string{"window user_cap:ada"}},
-		"Epoch":          {gone: "epoch", want: []string{"epoch " + partition}},
-		"Agenda":         {gone: "a:ada", want: []string{"missing ada-chat-2"}},
-		"Wakeups":        {gone: "wakeups", want: []string{"wake-up ada"}},
-		"ScheduledTasks": {gone: "asynq scheduled", want: []string{"wake-up ada"}},
-		"Task":           {gone: "asynq t:ada", want: []string{"wake-up ada"}},
-		"PendingTasks":   {gone: "asynq pending", of: neighbour(t), want: []string{"wake-up " + neighbour(t)}},
-		"PendingTask": {
-			gone: "asynq t:" + neighbour(t), of: neighbour(t), want: []string{"wake-up " + neighbour(t)},
-		},
+		"Nothing":       {},
+		"Backlog":       {gone: "w:chat:ada", want: []string{"missing ada-chat-2"}},
+		"Later":         {gone: "r:ada", want: []string{"missing later"}},
+		"InFlight":      {gone: "e", want: []string{"missing ada-chat-1"}},
+		"Notification":  {gone: "n:later", want: []string{"missing later"}},
+		"Window":        {gone: "l:chat:ada", want: []string{"window chat:ada"}},
+		"Admission":     {gone: "l:chat:ada", member: "ada-chat-0#1", want: []string{"window chat:ada"}},
+		"Sending":       {gone: "l:chat:ada", member: "ada-chat-1#1", want: []string{"window chat:ada"}},
+		"InTheUserCap":  {gone: "u:ada", member: "ada-chat-0#1", want: []string{"window user_cap:ada"}},
+		"InANamedCap":   {gone: "cap:both:ada", member: "ada-chat-0#1", want: []string{"window cap both:ada"}},
+		"InAChannelCap": {gone: "cap:push:ada", member: "ada-chat-1#1", want: []string{"window cap push:ada"}},
+		"Epoch":         {gone: "epoch", want: []string{"epoch " + partition}},
+		"Agenda":        {gone: "a:ada", want: []string{"missing ada-chat-2"}},
+		"Wakeups":       {gone: "wakeups", want: []string{"wake-up ada"}},
+		"Late":          {late: true, want: []string{"wake-up ada"}},
+		"Scheduled":     {gone: "asynq scheduled", want: []string{"wake-up ada"}},
+		"Task":          {gone: "asynq t:ada", want: []string{"wake-up ada"}},
+		"Pending":       {gone: "asynq pending", of: other, want: []string{"wake-up " + other}},
+		"PendingTask":   {gone: "asynq t:" + other, of: other, want: []string{"wake-up " + other}},
 		"Surplus": {
 			spoil: `UPDATE pacer.notifications SET status = 'cancelled', ended_at = now()
 				WHERE id IN ('ada-chat-2', 'later')`,
@@ -115,58 +124,52 @@ func TestVerifyFindsEveryDifference(t *testing.T) {
 			spoil: "DELETE FROM pacer.notifications WHERE id = 'ada-chat-2'", want: []string{"surplus ada-chat-2"},
 		},
 		"Unplaced": {
-			gone: "n:later", spoil: "INSERT INTO pacer.outbox (key, ids) VALUES ('a later one', '{later}')", want: []string{},
+			gone: "n:later", spoil: "INSERT INTO pacer.outbox (key, ids) VALUES ('a later one', '{later}')",
 		},
 		"Unchecked": {
 			gone: "n:later", spoil: "INSERT INTO pacer.outbox (key, ids, unchecked) VALUES ('later', '{later}', true)",
-			want: []string{},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := verifyWorld(t)
-			if c.gone != "" {
-				prefix := w.prefixOf(cmp.Or(c.of, "ada"))
-				key := prefix + c.gone
-				if task, ok := strings.CutPrefix(c.gone, "asynq "); ok {
-					key = strings.Replace(prefix, "pacer:", "asynq:", 1) + task
-				}
-				if n, err := w.redis.Del(t.Context(), key).Result(); err != nil || n != 1 {
-					t.Fatalf("%d keys %s, %v", n, key, err)
-				}
+			prefix := w.prefixOf(cmp.Or(c.of, "ada"))
+			key := prefix + c.gone
+			if task, ok := strings.CutPrefix(c.gone, "asynq "); ok {
+				key = strings.Replace(prefix, "pacer:", "asynq:", 1) + task
+			}
+			n, err := int64(1), error(nil)
+			switch {
+			case c.late: // it is as good as none
+				err = w.redis.ZIncrBy(t.Context(), prefix+"wakeups", float64(time.Hour.Microseconds()), "ada").Err()
+			case c.member != "":
+				n, err = w.redis.ZRem(t.Context(), key, c.member).Result()
+			case c.gone != "":
+				n, err = w.redis.Del(t.Context(), key).Result()
+			}
+			if err != nil || n != 1 {
+				t.Fatalf("%d removed of %s, %v", n, key, err)
 			}
 			if c.spoil != "" {
 				w.exec(t, c.spoil)
 			}
-			if diff := gocmp.Diff(c.want, w.differences(t)); diff != "" {
-				t.Errorf("differences differ (-want +got):\n%s", diff)
+			w.wantDifferences(t, c.want...)
+			if c.spoil != "" {
+				return
 			}
+			if _, err := w.relay.Rebuild(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			w.wantDifferences(t)
 		})
 	}
 }
 
-// A wake-up that comes long after the moment at which something may go is as good as none.
-func TestVerifyFindsAWakeupThatComesTooLate(t *testing.T) {
-	t.Parallel()
-	w := verifyWorld(t)
-	in := w.wakesIn(t, "ada")
-	if err := w.redis.ZIncrBy(t.Context(), w.prefix()+
-		"wakeups", float64(time.Hour.Microseconds()), "ada").Err(); err != nil {
-		t.Fatal(err)
-	}
-	if diff := gocmp.Diff([]string{"wake-up ada"}, w.differences(t)); diff != "" {
+func (w *world) wantDifferences(t *testing.T, want ...string) {
+	t.Helper()
+	slices.Sort(want)
+	if diff := gocmp.Diff(append([]string{}, want...), w.differences(t)); diff != "" {
 		t.Errorf("differences differ (-want +got):\n%s", diff)
-	}
-	if _, err := w.relay.Rebuild(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	w.wantAwake(t, "ada")
-	w.ask(t, "ada", 1)
-	if again := w.wakesIn(t, "ada"); again > in {
-		t.Errorf("after a rebuild the wake-up comes in %s, came in %s", again, in)
-	}
-	if diff := gocmp.Diff([]string{}, w.differences(t)); diff != "" {
-		t.Errorf("after a rebuild differences differ (-want +got):\n%s", diff)
 	}
 }
 
@@ -186,18 +189,13 @@ func TestVerifyGoesOnAfterALostPartition(t *testing.T) {
 	want := []string{
 		"epoch " + fmt.Sprint(w.agendas.PartitionOf("ada")), "missing ada-chat-1", "missing ada-chat-2",
 		"missing later", "missing " + other + "-free-0",
-		"window chat:ada", "window user_cap:ada",
+		"window chat:ada", "window user_cap:ada", "window cap both:ada", "window cap push:ada",
 	}
-	slices.Sort(want)
-	if diff := gocmp.Diff(want, w.differences(t)); diff != "" {
-		t.Errorf("differences differ (-want +got):\n%s", diff)
-	}
+	w.wantDifferences(t, want...)
 	if _, err := w.relay.Rebuild(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if diff := gocmp.Diff([]string{}, w.differences(t)); diff != "" {
-		t.Errorf("after a rebuild differences differ (-want +got):\n%s", diff)
-	}
+	w.wantDifferences(t)
 }
 
 // Verify compares more than one page of everything.
@@ -207,9 +205,7 @@ func TestVerifyGoesThroughAllPages(t *testing.T) {
 	for part := range 5 {
 		w.accept(t, fmt.Sprintf("user%d", part), "free", 500)
 	}
-	if diff := gocmp.Diff([]string{}, w.differences(t)); diff != "" {
-		t.Errorf("differences differ (-want +got):\n%s", diff)
-	}
+	w.wantDifferences(t)
 	w.exec(t, "UPDATE pacer.notifications SET status = 'cancelled', ended_at = now()")
 	if n := len(w.differences(t)); n != 2500 {
 		t.Errorf("%d differences, want 2500", n)

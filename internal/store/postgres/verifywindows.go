@@ -4,31 +4,58 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
-	"github.com/pacer-notify/pacer/internal/agenda"
-	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/plural"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
-// admissions are those of one user by category, oldest first.
-type admissions map[string][]agenda.Admission
-
-func (a admissions) add(one counted) {
-	a[one.category] = append(a[one.category],
-		agenda.Admission{At: throttle.Micros(one.at), Channel: notification.Channel(one.channel)})
+// wantedLogs are the logs that a user should have, by their names in pacer.cleared.
+type wantedLogs struct {
+	userID     string
+	categories map[string]bool // of the user's admissions
+	logs       map[string]*wantedLog
 }
 
-// momentsOf are the moments of some admissions that a rule counts.
-func momentsOf(rule throttle.Rule, admitted []agenda.Admission) []throttle.Micros {
-	var moments []throttle.Micros
-	for _, a := range admitted {
-		if rule.CountsOn(string(a.Channel)) {
-			moments = append(moments, a.At)
+// wantedLog is what a log should hold: moments, oldest first, as far back as its rules can see. Counters hold none.
+type wantedLog struct {
+	rules   []throttle.Rule
+	moments []throttle.Micros
+}
+
+// add adds admissions, except to the logs from which they were cleared.
+func (w *wantedLogs) add(v *verifier, p page) {
+	for i := range p.admitted {
+		a := &p.admitted[i]
+		w.categories[a.Category] = true
+		plan := v.agendas.PlanOf(a.UserID, a.Category)
+		if plan.Algorithm.KeepsLog() {
+			w.addTo(categoryLog(a.Category), plan.CategoryRules(), a.At, p.cleared)
+		}
+		w.addTo(capLog(""), plan.CapRules(), a.At, p.cleared)
+		for _, rules := range plan.NamedCaps() {
+			if rules[0].CountsOn(a.Channel) {
+				w.addTo(capLog(rules[0].Cap), rules, a.At, p.cleared)
+			}
 		}
 	}
-	return moments
+}
+
+func (w *wantedLogs) addTo(name string, rules []throttle.Rule, at throttle.Micros, cleared cleared) {
+	if len(rules) == 0 || cleared.has(name, at) {
+		return
+	}
+	log := w.logs[name]
+	if log == nil {
+		log = &wantedLog{rules: rules}
+		w.logs[name] = log
+	}
+	log.moments = append(log.moments, at)
+	most := slices.MaxFunc(rules, func(x, y throttle.Rule) int { return x.Max - y.Max }).Max
+	if n := len(log.moments); n > 4*most+windowPart {
+		log.moments = append(log.moments[:0], log.moments[n-2*most:]...)
+	}
 }
 
 // windowDoubts are the differences in the windows of one user.
@@ -37,79 +64,72 @@ type windowDoubts struct {
 	differences []Difference
 }
 
-// verifyWindows finds admissions that are missing in a log of a category or of a user cap. Counters hold no moments and
-// are not compared. It keeps the admissions of one user at a time in memory.
-func (r *Relay) verifyWindows(ctx context.Context, found func(Difference) error) error {
-	now, err := r.store.agendas.Now(ctx)
+// verifyWindows finds admissions that are missing in a log of a category or of a cap. It keeps the logs of one user at
+// a time in memory.
+func (v *verifier) verifyWindows(ctx context.Context) error {
+	now, err := v.agendas.Now(ctx)
 	if err != nil {
 		return err
 	}
 	missing := doubts[windowDoubts]{
 		look: func(ctx context.Context, users []windowDoubts) ([]windowDoubts, error) {
-			return r.windowsAgain(ctx, users, now)
+			return v.windowsAgain(ctx, users, now)
 		},
 		found: func(w windowDoubts) error {
 			for _, d := range w.differences {
-				if err := found(d); err != nil {
+				if err := v.found(d); err != nil {
 					return err
 				}
 			}
 			return nil
 		},
 	}
-	forgotten, err := allCleared(ctx, r.store.pool)
-	if err != nil {
-		return err
-	}
-	verify := func(userID string, admitted admissions) error {
-		differences, err := r.compareWindows(ctx, userID, admitted, forgotten[userID])
+	all := everyone(v.store.db, now, v.windows)
+	all.inFlight = slices.Clone(v.inFlight)
+	if err := v.eachWanted(ctx, all, func(w *wantedLogs) error {
+		differences, err := v.differences(ctx, w, nil)
 		if err != nil || len(differences) == 0 {
 			return err
 		}
-		return missing.add(ctx, windowDoubts{userID: userID})
-	}
-	last, admitted := "", admissions{}
-	if err := r.eachCounted(ctx, r.store.pool, now, func(a counted) error {
-		if a.user != last {
-			if err := verify(last, admitted); err != nil {
-				return err
-			}
-			last, admitted = a.user, admissions{}
-		}
-		admitted.add(a)
-		return nil
+		return missing.add(ctx, windowDoubts{userID: w.userID})
 	}); err != nil {
-		return err
-	}
-	if err := verify(last, admitted); err != nil {
 		return err
 	}
 	return missing.settle(ctx)
 }
 
+// eachWanted calls do with the logs that each user should have.
+func (v *verifier) eachWanted(ctx context.Context, all *stream, do func(*wantedLogs) error) error {
+	var w *wantedLogs
+	return all.each(ctx, func(p page) error {
+		if w == nil {
+			w = &wantedLogs{userID: p.userID, categories: map[string]bool{}, logs: map[string]*wantedLog{}}
+		}
+		if w.add(v, p); !p.last {
+			return nil
+		}
+		whole := w
+		w = nil
+		return do(whole)
+	})
+}
+
 // windowsAgain compares the windows of some users again. It reads their admissions before and after it looks at Redis:
 // Postgres learns first that an admission does not count, so one that it has at both times must be counted in Redis. It
 // learns first of a clear, too.
-func (r *Relay) windowsAgain(ctx context.Context, users []windowDoubts, now time.Time) ([]windowDoubts, error) {
+func (v *verifier) windowsAgain(ctx context.Context, users []windowDoubts, now time.Time) ([]windowDoubts, error) {
 	var still []windowDoubts
 	for _, user := range users {
-		before, err := r.admissionsOf(ctx, user.userID, now)
+		before, err := v.wantedOf(ctx, user.userID, now)
 		if err != nil {
 			return nil, err
 		}
-		in, err := r.windowsOf(ctx, user.userID, before)
+		user.differences, err = v.differences(ctx, before, func() (*wantedLogs, error) {
+			return v.wantedOf(ctx, user.userID, now)
+		})
 		if err != nil {
 			return nil, err
 		}
-		after, err := r.admissionsOf(ctx, user.userID, now)
-		if err != nil {
-			return nil, err
-		}
-		forgotten, err := clearedOf(ctx, r.store.pool, user.userID)
-		if err != nil {
-			return nil, err
-		}
-		user.differences = r.differences(user.userID, before.both(after), in, forgotten)
 		if len(user.differences) > 0 {
 			still = append(still, user)
 		}
@@ -117,97 +137,70 @@ func (r *Relay) windowsAgain(ctx context.Context, users []windowDoubts, now time
 	return still, nil
 }
 
-// both are the admissions that two readings share.
-func (a admissions) both(other admissions) admissions {
-	shared := admissions{}
-	for category, admitted := range a {
-		shared[category] = slices.DeleteFunc(admitted, func(one agenda.Admission) bool {
-			return !slices.Contains(other[category], one)
-		})
+// wantedOf reads the logs that one user should have by now.
+func (v *verifier) wantedOf(ctx context.Context, userID string, now time.Time) (w *wantedLogs, err error) {
+	one := everyone(v.store.db, now, v.windows)
+	one.users = func(context.Context, string) ([]string, error) { return []string{userID}, nil }
+	var ids []string
+	for i := range v.inFlight {
+		if v.inFlight[i].UserID == userID {
+			ids = append(ids, v.inFlight[i].ID)
+		}
 	}
-	return shared
+	if len(ids) > 0 {
+		rows, err := collectOpen(v.store.db.Query(ctx, lookUpSQL, ids, false))
+		if err != nil {
+			return nil, err
+		}
+		one.inFlight = inFlight(rows)
+	}
+	w = &wantedLogs{userID: userID}
+	err = v.eachWanted(ctx, one, func(found *wantedLogs) error { w = found; return nil })
+	return w, err
 }
 
-func (r *Relay) admissionsOf(ctx context.Context, userID string, now time.Time) (admissions, error) {
-	users, admitted := []string{userID}, admissions{}
-	rows, err := r.store.pool.Query(ctx, windowsOfSQL, users, sinceOf(users, now, r.cfg.Windows))
-	if err != nil {
-		return nil, describe("read a user's admissions", err)
-	}
-	return admitted, scanCounted(rows, func(a counted) error { admitted.add(a); return nil })
-}
-
-// compareWindows finds the logs of a user that lack admissions.
-func (r *Relay) compareWindows(ctx context.Context, userID string, admitted admissions,
-	forgotten cleared,
-) ([]Difference, error) {
-	if len(admitted) == 0 {
-		return nil, nil
-	}
-	in, err := r.windowsOf(ctx, userID, admitted)
+// differences are the logs that lack admissions which a user should have, and has also after the logs were read.
+func (v *verifier) differences(ctx context.Context, w *wantedLogs, after func() (*wantedLogs, error)) (
+	differences []Difference, err error,
+) {
+	in, err := v.agendas.WindowsOf(ctx, w.userID, slices.Sorted(maps.Keys(w.categories)))
 	if err != nil {
 		return nil, err
 	}
-	return r.differences(userID, admitted, in, forgotten), nil
-}
-
-// windowsIn are a user's logs in Redis, and a moment after they were read.
-type windowsIn struct {
-	agenda.Windows
-	now throttle.Micros
-}
-
-// windowsOf reads the logs of the categories in which a user has admissions.
-func (r *Relay) windowsOf(ctx context.Context, userID string, admitted admissions) (windowsIn, error) {
-	in, err := r.store.agendas.WindowsOf(ctx, userID, slices.Sorted(maps.Keys(admitted)))
+	read, err := v.agendas.Now(ctx)
 	if err != nil {
-		return windowsIn{}, err
+		return nil, err
 	}
-	now, err := r.store.agendas.Now(ctx)
-	return windowsIn{in, throttle.MicrosOf(now)}, err
-}
-
-// differences are the logs that lack admissions which were not cleared from them.
-func (r *Relay) differences(userID string, admitted admissions, in windowsIn, forgotten cleared) []Difference {
-	var differences []Difference
-	add := func(name string, missing int) {
-		if missing > 0 {
+	still := w
+	if after != nil {
+		if still, err = after(); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.logs)) {
+		log, kept := w.logs[name], still.logs[name]
+		if kept == nil {
+			continue
+		}
+		wanted := slices.DeleteFunc(log.moments, func(at throttle.Micros) bool {
+			_, found := slices.BinarySearch(kept.moments, at)
+			return !found
+		})
+		of, held := "user_cap", in.Cap
+		if kind, name, _ := strings.Cut(name, ":"); kind == "category" {
+			of, held = name, in.Categories[name]
+		} else if name != "" {
+			of, held = "cap "+name, in.Named[name]
+		}
+		if missing := uncounted(log.rules, wanted, held, throttle.MicrosOf(read)); missing > 0 {
 			differences = append(differences, Difference{
-				What: DiffWindow, ID: name + ":" + userID,
+				What: DiffWindow, ID: of + ":" + w.userID,
 				Detail: plural.Of(missing, "admission is", "admissions are") + " not counted in Redis",
 			})
 		}
 	}
-	var all []throttle.Micros
-	var capRules []throttle.Rule
-	named, namedRules := map[string][]throttle.Micros{}, map[string][]throttle.Rule{}
-	for _, category := range slices.Sorted(maps.Keys(admitted)) {
-		moments := momentsOf(throttle.Rule{}, admitted[category])
-		all = append(all, moments...)
-		plan := r.store.agendas.PlanOf(userID, category)
-		capRules = append(capRules, plan.CapRules()...)
-		for _, rules := range plan.NamedCaps() {
-			name := rules[0].Cap
-			named[name] = append(named[name], momentsOf(rules[0], admitted[category])...)
-			namedRules[name] = rules
-		}
-		if plan.Algorithm.KeepsLog() {
-			counting := forgotten.from(categoryLog(category), moments)
-			add(category, uncounted(plan.CategoryRules(), counting, in.Categories[category], in.now))
-		}
-	}
-	slices.Sort(all)
-	add(capName, uncounted(capRules, forgotten.from(capLog(""), all), in.Cap, in.now))
-	for _, name := range slices.Sorted(maps.Keys(named)) {
-		slices.Sort(named[name])
-		counting := forgotten.from(capLog(name), named[name])
-		add("cap "+name, uncounted(namedRules[name], counting, in.Named[name], in.now))
-	}
-	return differences
+	return differences, nil
 }
-
-// capName takes the place of the category in the ID of a difference in a user cap.
-const capName = "user_cap"
 
 // uncounted counts the admissions that a log lacks and some rule needs: the newest ones within the rule's window.
 // admitted and log are oldest first.

@@ -3,12 +3,12 @@ package postgres_test
 import (
 	"encoding/json"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/effective"
+	"github.com/pacer-notify/pacer/internal/invariant"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/policy"
 	"github.com/pacer-notify/pacer/internal/preferences"
@@ -127,17 +127,12 @@ func TestARebuildLooksBackForEachUser(t *testing.T) {
 	if rebuilt, err := w.relay.Rebuild(t.Context()); err != nil || rebuilt.Windows != 1 {
 		t.Errorf("the windows of %d backlogs were restored, %v; want ada's", rebuilt.Windows, err)
 	}
-	if differences, err := w.relay.Differences(t.Context()); err != nil || len(differences) > 0 {
-		t.Errorf("Redis differs: %v, %v", differences, err)
-	}
+	w.wantDifferences(t)
 	if got := w.deliverAll(t); !slices.Equal(got, []string{"eve-default-1"}) {
 		t.Errorf("%v went, want that of eve", got)
 	}
 	w.exec(t, "UPDATE pacer.attempts SET admitted_at = admitted_at + 1000000 WHERE user_id = 'ada'")
-	if differences, err := w.relay.Differences(t.Context()); err != nil || len(differences) != 1 ||
-		!strings.HasSuffix(differences[0].ID, ":ada") {
-		t.Errorf("differences are %v, %v; want that of ada's window", differences, err)
-	}
+	w.wantDifferences(t, "window default:ada")
 }
 
 // The checker reads as far back as each user's own windows.
@@ -153,11 +148,9 @@ func TestTheCheckerLooksBackForEachUser(t *testing.T) {
 		SELECT 'old-' || user_id, 1, 1, user_id, category, admitted_at - 200 * 86400 * 1000000::bigint, ended_at, outcome
 		FROM pacer.attempts`)
 	now := throttle.MicrosOf(time.Now())
-	got, err := w.store.Admissions(t.Context(), now.Add(-time.Minute), now.Add(time.Minute), rules.LongestWindow)
 	var ids []string
-	for _, a := range got {
-		ids = append(ids, a.ID)
-	}
+	err := w.store.Admissions(t.Context(), now.Add(-time.Minute), now.Add(time.Minute), rules.LongestWindow,
+		func(a invariant.Admission) error { ids = append(ids, a.ID); return nil })
 	slices.Sort(ids)
 	if want := []string{"ada-default-0", "eve-default-0", "old-ada"}; err != nil || !slices.Equal(ids, want) {
 		t.Errorf("the checker reads %v, %v; want %v", ids, err, want)

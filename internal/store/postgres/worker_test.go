@@ -151,7 +151,7 @@ func (w *world) deliverIn(t *testing.T, partition int) (ids []string, granted in
 func (w *world) wantAwake(t *testing.T, users ...string) {
 	t.Helper()
 	for _, user := range users {
-		awake, err := w.agendas.Awake(t.Context(), w.agendas.PartitionOf(user), []string{user})
+		awake, err := w.agendas.Awake(t.Context(), []string{user})
 		if err != nil || !awake[0] {
 			t.Errorf("no wake-up of %s comes in time for what waits, %v", user, err)
 		}

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
-	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/patience"
 	"github.com/pacer-notify/pacer/internal/record"
@@ -187,11 +186,10 @@ func (s *Store) cancelOptedOut(ctx context.Context, userID string, p *notificati
 	}
 	var unwanted []string
 	err := s.agendas.EachOfUser(ctx, userID, func(k agenda.Known) error {
-		n, err := decode(k.ID, dispatch.Backlog{UserID: userID, Category: k.Category}, k.AcceptedAt, k.Payload)
-		if err == nil && p.OptsOut(n.Category, n.Channel) {
+		if p.OptsOut(k.Category, notification.Channel(k.Channel)) {
 			unwanted = append(unwanted, k.ID)
 		}
-		return nil // what can't be read fails when it is granted
+		return nil
 	})
 	if err != nil {
 		return err
