@@ -226,7 +226,7 @@ func importPreferences(ctx context.Context, tx pgx.Tx, b *transfer.Batch) error 
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, setPreferencesSQL, text)
+	_, err = tx.Exec(ctx, setPreferencesSQL, text, notification.AnyVersion)
 	return err
 }
 
