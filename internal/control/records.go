@@ -25,7 +25,7 @@ type records struct {
 	store  record.Store
 	pauses record.Kind[Pause]
 	jobs   record.Kind[Job]
-	// cleared has, for each user whose windows were cleared, nothing but the number of this change, which is its moment.
+	// cleared has, for each user whose windows were cleared, only the number of this change, which is its moment.
 	cleared record.Kind[struct{}]
 }
 

@@ -383,7 +383,7 @@ func TestTheDirectoryFollows(t *testing.T) {
 	})
 }
 
-// A process that has not read that an endpoint was removed, before the store forgot it, knows it all the same: also when
+// A process that has not read that an endpoint was removed, before the store forgot it, knows it too: also when
 // its first look after that fails half-way.
 func TestAForgottenRemovalIsNoticed(t *testing.T) {
 	t.Parallel()
@@ -441,7 +441,8 @@ func TestEndpointsAreCounted(t *testing.T) {
 // What is wrong with an endpoint is said by field, and never shows a value that may be a secret.
 func TestWrongEndpointsAreRefused(t *testing.T) {
 	t.Parallel()
-	service := endpoints.Service{Store: storesIn(recordtest.OnRedis(redistest.Mini(t))).Store, CheckURL: func(url string) error {
+	store := storesIn(recordtest.OnRedis(redistest.Mini(t))).Store
+	service := endpoints.Service{Store: store, CheckURL: func(url string) error {
 		if url != hook {
 			return errors.New("must be ours")
 		}

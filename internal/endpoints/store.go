@@ -16,7 +16,8 @@ type Store struct{ kind record.Kind[Endpoint] }
 func NewStore(records record.Documents) *Store {
 	return &Store{record.Kind[Endpoint]{
 		Store: records, Name: "endpoint", Encode: encode, Decode: decode,
-		Alias: func(e *Endpoint) string { return Normal(e.URL) }, Most: MaxEndpoints, Keep: removedKept, Log: events.Log,
+		Alias: func(e *Endpoint) string { return Normal(e.URL) }, Most: MaxEndpoints, Keep: removedKept,
+		Log: events.Log,
 	}}
 }
 

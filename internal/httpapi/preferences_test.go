@@ -94,7 +94,8 @@ func TestPreferencesKnowIfMatch(t *testing.T) {
 	t.Parallel()
 	api := newAPI(t, &store{})
 	ask := func(method, match string) *httptest.ResponseRecorder {
-		request := httptest.NewRequestWithContext(t.Context(), method, "/v1/users/ada/preferences", strings.NewReader("{}"))
+		body := strings.NewReader("{}")
+		request := httptest.NewRequestWithContext(t.Context(), method, "/v1/users/ada/preferences", body)
 		request.Header.Set("Content-Type", "application/json")
 		if match != "" {
 			request.Header.Set("If-Match", match)

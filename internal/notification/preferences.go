@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Preferences are what a user wants. The zero value leaves everything to the policy. As JSON it is {}: the form in which
+// Preferences are what a user wants. The zero value leaves everything to the policy. As JSON it is {}. In this form
 // Redis and memory have those of a million users.
 type Preferences struct {
 	// OptOutCategories and OptOutChannels name categories and channels whose notifications end as cancelled, with

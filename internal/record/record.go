@@ -83,8 +83,8 @@ type Documents interface {
 	// List returns documents with keys beyond after, in the order of keys, at most limit; all, when that is 0. It does
 	// not tell their versions.
 	List(ctx context.Context, kind, after string, limit int) ([]Record, error)
-	// Changes returns the documents whose latest change has a number from this one on, removed ones too, in the order of
-	// these changes, at most limit. When it is but the one with this number, its body may be missing.
+	// Changes returns the documents whose latest change has a number from this one on, removed ones too, in the order
+	// of these changes, at most limit. When it is but the one with this number, its body may be missing.
 	Changes(ctx context.Context, kind string, from int64, limit int) ([]Record, error)
 	// Write writes a document and returns its version, or [ErrChanged], [ErrTooMany] or a [*TakenError].
 	Write(ctx context.Context, w Write) (version int64, err error)

@@ -87,7 +87,8 @@ func TestDocumentsAreKept(t *testing.T) {
 				t.Errorf("a write over version %d that says %d: %v", first, was, err)
 			}
 		}
-		if got, _, err := s.Get(ctx, "test", "b"); err != nil || string(got.Body) != `{"ü": "1"}` || got.Version != first {
+		got, _, err := s.Get(ctx, "test", "b")
+		if err != nil || string(got.Body) != `{"ü": "1"}` || got.Version != first {
 			t.Errorf("it is kept as %+v, %v", got, err)
 		}
 		other := record.Write{Kind: "other", Key: "b", Body: []byte("1"), Keep: time.Hour}

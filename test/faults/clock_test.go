@@ -21,8 +21,8 @@ import (
 
 // forgetsAhead is a limiter that does not count what was admitted after what the clock says now.
 var forgetsAhead = []rewrite{{
-	file: "internal/throttle/lua/decide.lua",
-	says: "if from > at then at, why = from, r end",
+	file:    "internal/throttle/lua/decide.lua",
+	says:    "if from > at then at, why = from, r end",
 	instead: "if from > at and from <= now + rule.per then at, why = from, r end",
 }}
 

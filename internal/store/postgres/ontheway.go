@@ -45,7 +45,8 @@ WHERE n.user_id = ANY ($1) LIMIT $3`
 // respond, or their partition was being rebuilt. It fails with [ErrLags] when there are too many to look at.
 func (s *Store) OnTheWay(ctx context.Context, users []string) ([]*notification.Notification, error) {
 	var some, many bool
-	if err := s.pool.QueryRow(ctx, anyOnTheWaySQL, placeTime-s.cfg.PlacePatience, onTheWayLooked).Scan(&some, &many); err != nil {
+	err := s.pool.QueryRow(ctx, anyOnTheWaySQL, placeTime-s.cfg.PlacePatience, onTheWayLooked).Scan(&some, &many)
+	if err != nil {
 		return nil, describe("look for notifications on their way to Redis", err)
 	}
 	if many || !some {
