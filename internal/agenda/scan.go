@@ -42,38 +42,43 @@ const (
 // EachKnown calls do for every notification that the partitions know, slowly. One that changes meanwhile may come
 // twice, or not at all. It scans every key of the servers.
 func (a *Agendas) EachKnown(ctx context.Context, do func(Known) error) error {
-	partitions, pattern := a.known("")
-	return a.eachServer(ctx, partitions, func(node redis.UniversalClient) error {
-		return a.eachKnown(ctx, node, pattern, do)
-	})
-}
-
-func (a *Agendas) eachKnown(ctx context.Context, node redis.UniversalClient, pattern string, do func(Known) error,
-) error {
-	for cursor := uint64(0); ; {
-		keys, next, err := node.Scan(ctx, cursor, pattern, knownBatch).Result()
-		if err != nil {
-			return fmt.Errorf("list the notifications: %w", err)
-		}
+	return a.EachKey(ctx, "n:", func(node redis.UniversalClient, keys []string) error {
 		if err := readKnown(ctx, node, keys, do); err != nil {
 			return err
-		}
-		if cursor = next; cursor == 0 {
-			return nil
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(knownPause):
+			return nil
 		}
-	}
+	})
+}
+
+// EachKey calls do, with some hundred keys of one server at a time, for all keys of the partitions that begin with
+// kind, such as "n:". A key may come twice.
+func (a *Agendas) EachKey(ctx context.Context, kind string, do func(redis.UniversalClient, []string) error) error {
+	partitions, _ := a.known("")
+	return a.eachServer(ctx, partitions, func(node redis.UniversalClient) error {
+		for cursor := uint64(0); ; {
+			keys, next, err := node.Scan(ctx, cursor, "pacer:{push-*}:"+kind+"*", knownBatch).Result()
+			if err != nil {
+				return fmt.Errorf("list the keys of the partitions: %w", err)
+			}
+			if len(keys) > 0 {
+				if err := do(node, keys); err != nil {
+					return err
+				}
+			}
+			if cursor = next; cursor == 0 {
+				return nil
+			}
+		}
+	})
 }
 
 // readKnown calls do for the notifications with these keys.
 func readKnown(ctx context.Context, node redis.UniversalClient, keys []string, do func(Known) error) error {
-	if len(keys) == 0 {
-		return nil
-	}
 	pipe := node.Pipeline()
 	read := make([]*redis.SliceCmd, len(keys))
 	for i, key := range keys {

@@ -1,7 +1,6 @@
 package endpoints_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -285,27 +284,6 @@ func TestTheIDOfARemovedEndpointComesFree(t *testing.T) {
 func isTaken(err error, id string) bool {
 	e, ok := errors.AsType[*endpoints.TakenError](err)
 	return ok && e.ID == id && e.Field == "id"
-}
-
-// A deployment that moves to Postgres takes its endpoints along, however often the move is tried.
-func TestCopy(t *testing.T) {
-	t.Parallel()
-	onEach(t, func(t *testing.T, s stores) {
-		from := stores{Store: endpoints.NewRedis(redistest.Client(t))}
-		from.add(t, "ep_1", "https://example.com/1")
-		from.add(t, "ep_2", "https://example.com/2")
-		for range 2 {
-			if err := endpoints.Copy(t.Context(), from, s); err != nil {
-				t.Fatal(err)
-			}
-		}
-		all, err := s.List(context.WithoutCancel(t.Context()), "", 10)
-		first := from.get(t, "ep_1")
-		if err != nil || ids(all) != "ep_1/false ep_2/false" || all[0].Secret.Reveal() != first.Secret.Reveal() ||
-			!all[0].CreatedAt.Equal(first.CreatedAt) {
-			t.Errorf("copied are %s, %v", ids(all), err)
-		}
-	})
 }
 
 func TestNormal(t *testing.T) {
