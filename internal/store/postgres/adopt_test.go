@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/refusal"
 	"github.com/pacer-notify/pacer/internal/store/postgres"
+	"github.com/pacer-notify/pacer/internal/store/redis"
+	"github.com/pacer-notify/pacer/internal/store/storetest"
 	"github.com/pacer-notify/pacer/test/postgrestest"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
@@ -114,5 +117,41 @@ func TestOneProcessAdopts(t *testing.T) {
 	adopt(func(*postgres.Adoption) error { return errors.New("it is not new") })
 	if first, second := <-results, <-results; first == second {
 		t.Errorf("adopted: %t, %t", first, second)
+	}
+}
+
+// What waits for a retry comes along with its moment, what was being sent comes again when its lease has ended. Pages
+// are small enough for memory, however many there are.
+func TestAdoptionKnowsWhenARetryIsDue(t *testing.T) {
+	t.Parallel()
+	store, pool := newDatabase(t)
+	client := redistest.Client(t)
+	agendas, err := agenda.New(client, agenda.Config{Partitions: 1, Settings: storetest.Settings, Lease: time.Hour})
+	from := redis.New(client, agendas)
+	for i := range 300 {
+		n := &notification.Notification{ID: fmt.Sprint(i), UserID: "ada", Category: "free", Channel: "log", Priority: 3}
+		_, accepted := from.Accept(t.Context(), []*notification.Notification{n})
+		err = errors.Join(err, accepted)
+	}
+	pulled, pull := from.Take(t.Context(), dispatch.TakeRequest{ID: "pull", Pull: 1})
+	served, take := from.Take(t.Context(), dispatch.TakeRequest{ID: "ask", Wakeups: pulled.Pulled, Capacity: 2})
+	_, settle := from.Settle(t.Context(), served.Results[0].Grants[0],
+		dispatch.Outcome{Disposition: dispatch.Retry, Reason: "503", RetryAfter: 5 * time.Hour, Failure: true})
+	_, adopt := store.Adopt(t.Context(), func(to *postgres.Adoption) error {
+		return from.EachKept(t.Context(), func(states []*agenda.State, content []*notification.Notification) error {
+			if len(states) > 100 {
+				t.Errorf("%d are read at a time", len(states))
+			}
+			return to.Take(t.Context(), states, content)
+		})
+	})
+	var retried, sending, waiting int
+	err = errors.Join(err, pull, take, settle, adopt, pool.QueryRow(t.Context(), `SELECT
+		count(*) FILTER (WHERE status = 'retrying' AND not_before BETWEEN now() + '4 h' AND now() + '5 h'),
+		count(*) FILTER (WHERE status = 'retrying' AND not_before BETWEEN now() AND now() + '3 h'),
+		count(*) FILTER (WHERE status = 'waiting' AND not_before IS NULL) FROM pacer.notifications
+		`).Scan(&retried, &sending, &waiting))
+	if err != nil || retried != 1 || sending != 1 || waiting != 298 {
+		t.Errorf("%d are retried, %d sent, %d wait: %v", retried, sending, waiting, err)
 	}
 }
