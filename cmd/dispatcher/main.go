@@ -21,7 +21,6 @@ type commandLine struct {
 	Serve       serveCommand        `cmd:"" default:"withargs" help:"Run workers, HTTP API and ops pages until SIGTERM (the default command)."`
 	Demo        demoCommand         `cmd:"" help:"Show throttled delivery at once: serve on the embedded default, with sample traffic and a receiver."`
 	Migrate     migrateCommand      `cmd:"" help:"Migrate the schema in Postgres."`
-	Import      importCommand       `cmd:"" help:"Copy what a deployment without DATABASE_URL keeps in Redis to Postgres, before its first start with DATABASE_URL."`
 	Rebuild     rebuildCommand      `cmd:"" help:"Rebuild the state in Redis from Postgres, or compare the two."`
 	Policy      policyCommand       `cmd:"" help:"Work with policy files."`
 	Explain     explainCommand      `cmd:"" help:"Show the timeline of a notification, and why it waits."`

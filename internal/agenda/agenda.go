@@ -275,7 +275,7 @@ if not EPOCH then return redis.error_reply('NOEPOCH the partition has lost its s
 
 // refuseMoved stands before those scripts of a store that is not guarded which accept, grant or sweep. Once the
 // notifications are in another store, a process that does not know of it must do none of these.
-const refuseMoved = `if redis.call('EXISTS', KEYS[1] .. 'epoch', KEYS[1] .. 'moved', KEYS[1] .. 'rebuild') > 0 then
+const refuseMoved = `if redis.call('EXISTS', KEYS[1] .. 'epoch', KEYS[1] .. 'mark', KEYS[1] .. 'rebuild') > 0 then
   return redis.error_reply('MOVEDON the store of this deployment is elsewhere')
 end
 `
@@ -355,6 +355,9 @@ func PartitionPrefix(partition int) string {
 
 // Partitions returns how many partitions there are.
 func (a *Agendas) Partitions() int { return a.cfg.Partitions }
+
+// Lease returns how long a delivery may take before the notification may be granted again.
+func (a *Agendas) Lease() time.Duration { return a.cfg.Lease }
 
 // Retention returns how long an ended notification stays known.
 func (a *Agendas) Retention() time.Duration { return a.cfg.Retention }

@@ -153,7 +153,7 @@ func TestWhatASweepRefusesIsDue(t *testing.T) {
 			}
 			want(w.store)
 			want(guarded, 0, 1)
-			set(1, "moved", "1")
+			set(1, "mark", "1")
 			want(w.store, 1)
 			set(0, "epoch", "1 server")
 			set(1, "epoch", "1 server")

@@ -95,6 +95,28 @@ func (a *Agendas) EachKnown(ctx context.Context, in func(partition int) bool, do
 	})
 }
 
+// EachKey calls do, with some hundred keys of one server at a time, for all keys of the partitions that begin with
+// kind, such as "n:". A key may come twice.
+func (a *Agendas) EachKey(ctx context.Context, kind string, do func(redis.UniversalClient, []string) error) error {
+	partitions, _ := a.known("")
+	return a.eachServer(ctx, partitions, func(node redis.UniversalClient) error {
+		for cursor := uint64(0); ; {
+			keys, next, err := node.Scan(ctx, cursor, "pacer:{push-*}:"+kind+"*", knownBatch).Result()
+			if err != nil {
+				return fmt.Errorf("list the keys of the partitions: %w", err)
+			}
+			if len(keys) > 0 {
+				if err := do(node, keys); err != nil {
+					return err
+				}
+			}
+			if cursor = next; cursor == 0 {
+				return nil
+			}
+		}
+	})
+}
+
 // partitionOfKey is the partition of a key; -1 when it is none of this deployment's.
 func (a *Agendas) partitionOfKey(key string) int {
 	name, _, _ := strings.Cut(strings.TrimPrefix(key, "pacer:{"), "}:")

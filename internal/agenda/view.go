@@ -39,6 +39,10 @@ type State struct {
 	DeliverAt time.Time
 	// Ahead is how many of the user's notifications go before it; 0 unless it is in its backlog.
 	Ahead int
+	// Generation counts its grants, Failures and Crashes how they ended. NotBefore is when its retry is due or, in its
+	// backlog, when the back-off after its latest failure ended; zero without.
+	Generation, Failures, Crashes int
+	NotBefore                     time.Time
 	// AdmittedAt is the moment of its last admission, EndedAt that of its end; zero when there was none.
 	AdmittedAt, EndedAt time.Time
 	// Basis is that by which DeliverAt was found while it waits, and that of its last admission otherwise.
@@ -127,7 +131,10 @@ func (a *Agendas) parse(id string, partition int, fields map[string]string) *Sta
 		}
 		return time.Time{}
 	}
-	accepted := at("A")
+	accepted, notBefore := at("A"), at("n")
+	if fields["s"] == "r" {
+		notBefore = at("r")
+	}
 	return &State{
 		ID:         id,
 		Backlog:    dispatch.Backlog{Partition: partition, UserID: fields["u"], Category: fields["c"]},
@@ -138,6 +145,10 @@ func (a *Agendas) parse(id string, partition int, fields map[string]string) *Sta
 		WaitsSince: slices.MaxFunc([]time.Time{accepted, at("t"), at("n")}, time.Time.Compare),
 		Status:     statuses[fields["s"]],
 		Attempts:   integer("g") - integer("o"),
+		Generation: integer("g"),
+		Failures:   integer("f"),
+		Crashes:    integer("x"),
+		NotBefore:  notBefore,
 		Deferrals:  integer("d"),
 		Reason:     fields["y"],
 		Detail:     Explain(fields["y"], fields["q"]),

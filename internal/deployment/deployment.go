@@ -141,7 +141,7 @@ func Open(ctx context.Context, cfg Config) (_ *Deployment, err error) {
 	if err := d.openStore(ctx, cfg.Policy, cfg.Channels); err != nil {
 		return nil, err
 	}
-	if err := d.refuseOtherStore(ctx); err != nil {
+	if err := d.settleStore(ctx); err != nil {
 		return nil, err
 	}
 	return d, d.publish(ctx)

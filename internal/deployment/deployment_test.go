@@ -214,14 +214,6 @@ func TestCommandsThatNeedBothStoresSaySo(t *testing.T) {
 		says string
 	}{
 		{
-			name: "Import", says: "set REDIS_URL and DATABASE_URL",
-			run: func(ctx context.Context) error { _, err := deployment.Import(ctx, cfg, quiet); return err },
-		},
-		{
-			name: "DeclineImport", says: "set REDIS_URL and DATABASE_URL",
-			run: func(ctx context.Context) error { return deployment.DeclineImport(ctx, cfg, quiet) },
-		},
-		{
 			name: "Rebuild", says: "only a deployment with REDIS_URL and DATABASE_URL",
 			run: func(ctx context.Context) error { _, err := deployment.Rebuild(ctx, cfg, quiet); return err },
 		},

@@ -8,13 +8,18 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// publish writes what others have to know of the deployment. The policy that was published before may have categories
-// for which something waits, and whose windows count on.
-func (d *Deployment) publish(ctx context.Context) error {
-	client := d.Redis.Client
-	if before, err := Policy(ctx, client); err == nil && before != nil {
+// succeedPublished remembers the policy that was published before: it may have categories for which something waits,
+// and whose windows count on.
+func (d *Deployment) succeedPublished(ctx context.Context) {
+	if before, err := Policy(ctx, d.Redis.Client); err == nil && before != nil {
 		d.Rules.Succeeds(before)
 	}
+}
+
+// publish writes what others have to know of the deployment.
+func (d *Deployment) publish(ctx context.Context) error {
+	client := d.Redis.Client
+	d.succeedPublished(ctx)
 	if err := PublishPolicy(ctx, client, d.Rules.Current()); err != nil {
 		return err
 	}

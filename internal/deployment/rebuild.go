@@ -17,6 +17,9 @@ func Rebuild(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (don
 		if d.unpublished { // it says how far back windows reach
 			return refusal.New("Redis has lost the policy, which a rebuild needs: start a dispatcher, which rebuilds by itself, or name the policy file (--policy, PACER_POLICY)")
 		}
+		if err := d.settleStore(ctx); err != nil { // before the first start
+			return err
+		}
 		done, err = d.Relay.Rebuild(ctx)
 		return err
 	})
@@ -26,17 +29,7 @@ func Rebuild(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (don
 // Verify compares Redis with Postgres, and calls found with each difference.
 func Verify(ctx context.Context, cfg *settings.Resolved, log *slog.Logger, found func(storepostgres.Difference) error,
 ) error {
-	return withRelay(ctx, cfg, log, func(d *Deployment) error {
-		switch err := d.Relay.CheckImported(ctx); {
-		case errors.Is(err, storepostgres.ErrUnimported):
-			return found(storepostgres.Difference{
-				What: "unimported", ID: "all", Detail: err.Error() + ": see dispatcher import",
-			})
-		case err != nil:
-			return err
-		}
-		return d.Relay.Verify(ctx, found)
-	})
+	return withRelay(ctx, cfg, log, func(d *Deployment) error { return d.Relay.Verify(ctx, found) })
 }
 
 func withRelay(ctx context.Context, cfg *settings.Resolved, log *slog.Logger,

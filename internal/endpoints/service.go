@@ -149,24 +149,3 @@ func (e *Endpoint) enable(now time.Time, why string) (happened []events.Event) {
 	e.startAgain(now)
 	return happened
 }
-
-// Copy copies all endpoints to another store that has none of them. It can be repeated.
-func Copy(ctx context.Context, from, to *Store) error {
-	after := ""
-	for {
-		page, err := from.List(ctx, after, MaxPage)
-		if err != nil {
-			return err
-		}
-		for i := range page {
-			err := to.Add(ctx, &page[i])
-			if _, taken := errors.AsType[*TakenError](err); err != nil && !taken {
-				return err
-			}
-			after = page[i].ID
-		}
-		if len(page) < MaxPage {
-			return nil
-		}
-	}
-}

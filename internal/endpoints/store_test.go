@@ -1,7 +1,6 @@
 package endpoints_test
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -165,27 +164,6 @@ func TestTheIDOfARemovedEndpointComesFree(t *testing.T) {
 func isTaken(err error, id string) bool {
 	e, ok := errors.AsType[*endpoints.TakenError](err)
 	return ok && e.ID == id && e.Field == "id"
-}
-
-// A deployment that moves to Postgres takes its endpoints along, however often the move is tried.
-func TestCopy(t *testing.T) {
-	t.Parallel()
-	onEach(t, func(t *testing.T, s stores) {
-		from := storesIn(recordtest.OnRedis(redistest.Client(t)))
-		from.add(t, "ep_1", "https://example.com/1")
-		from.add(t, "ep_2", "https://example.com/2")
-		for range 2 {
-			if err := endpoints.Copy(t.Context(), from.Store, s.Store); err != nil {
-				t.Fatal(err)
-			}
-		}
-		all, err := s.List(context.WithoutCancel(t.Context()), "", 10)
-		first := from.get(t, "ep_1")
-		if err != nil || ids(all) != "ep_1 ep_2" || all[0].Secret.Reveal() != first.Secret.Reveal() ||
-			!all[0].CreatedAt.Equal(first.CreatedAt) {
-			t.Errorf("copied are %s, %v", ids(all), err)
-		}
-	})
 }
 
 func TestNormal(t *testing.T) {

@@ -34,9 +34,8 @@
 --   built      string the history of the server's data (its replication id) on which the partition was built; on
 --                     another history it grants nothing
 --   mark       string the latest mark of the other store; one that it does not know, or made in another history, shows
---                     that it is not the store for which the partition was built
---   moved      string the notifications are moving to another store: no process that keeps them here may accept or
---                     grant any
+--                     that it is not the store for which the partition was built. While there is a mark, no process
+--                     that keeps notifications here may accept or grant any
 --   rebuild    string token of the rebuild in progress, a space, and the history of the server's data on which it
 --                     began; on another history nothing more is restored
 -- Per user:

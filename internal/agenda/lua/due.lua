@@ -22,7 +22,7 @@ if GUARDED then
   end
 else
   function refuses(partition)
-    return redis.call('EXISTS', partition .. 'epoch', partition .. 'moved', partition .. 'rebuild') > 0
+    return redis.call('EXISTS', partition .. 'epoch', partition .. 'mark', partition .. 'rebuild') > 0
   end
 end
 

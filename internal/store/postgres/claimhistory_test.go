@@ -1,7 +1,6 @@
 package postgres_test
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,7 +10,6 @@ import (
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
-	"github.com/pacer-notify/pacer/internal/store/transfer"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
@@ -100,30 +98,13 @@ func TestHistoryTellsEachHoldOnceAfterALoss(t *testing.T) {
 	w.wantTold(t, 7, 8)
 }
 
-// imported is a store on Redis that held b once.
-type imported struct{}
-
-// Export implements [transfer.Source].
-func (imported) Export(_ context.Context, give func(*transfer.Batch) error) error {
-	now := time.Now()
-	return give(&transfer.Batch{Notifications: []transfer.Notification{{
-		Notification: notification.Notification{
-			ID: "b", UserID: "ada", Category: "chat", Channel: notification.ChannelLog, CreatedAt: now,
-			Priority: notification.PriorityNormal,
-		},
-		Status: "retrying", NotBefore: now, Generation: 1,
-		History: fmt.Sprintf("%d held %d throttled: breaker_open\t\n", now.UnixMicro(), now.UnixMicro()),
-	}}})
-}
-
-// What was imported from Redis has a history of which the rebuilt partitions know nothing.
-func TestHistoryTellsEachHoldOnceAfterAnImport(t *testing.T) {
+// What was adopted from Redis has a history of which the rebuilt partitions know nothing.
+func TestHistoryTellsEachHoldOnceAfterAnAdoption(t *testing.T) {
 	t.Parallel()
 	w := historyWorld(t)
-	w.exec(t, "DELETE FROM pacer.notifications")
-	if _, err := w.store.Import(t.Context(), imported{}, []string{"chat"}); err != nil {
-		t.Fatal(err)
-	}
+	now := time.Now().UnixMicro()
+	w.exec(t, fmt.Sprintf("UPDATE pacer.notifications SET status = 'retrying', generation = 1, "+
+		"not_before = extract(epoch FROM now()) * 1000000, history = E'%d held %d throttled: breaker_open\\t\\n'", now, now))
 	w.loseRedis(t)
 	w.hold(t, 3)
 	w.wantTold(t, 3, 4)

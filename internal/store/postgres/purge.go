@@ -35,7 +35,7 @@ func (r *Relay) purge(ctx context.Context) error {
 func (r *Relay) Purge(ctx context.Context) (int64, error) {
 	keep := max(r.store.cfg.Retention, r.cfg.Windows(""))
 	removed, err := r.purgeEnded(ctx, keep)
-	return removed, errors.Join(err, r.store.purgeImported(ctx, keep),
+	return removed, errors.Join(err, r.store.purgeAdopted(ctx, keep),
 		r.store.purgeHistory(ctx), r.store.purgeCleared(ctx, keep), r.store.purgeMarks(ctx))
 }
 
@@ -98,4 +98,19 @@ func (r *Relay) purgeEnded(ctx context.Context, keep time.Duration) (removed int
 		passed += looked - len(old)
 	}
 	return removed, nil
+}
+
+// purgeAdoptedSQL removes old admissions that were adopted without their notifications. Every other attempt is removed
+// with its notification. Limits of a user's own may look back further.
+const purgeAdoptedSQL = `
+DELETE FROM pacer.attempts WHERE notification_id >= '~' AND notification_id = ANY (ARRAY (
+	SELECT notification_id FROM pacer.attempts a WHERE notification_id >= '~' AND ended_at < now() - $1::interval
+		AND NOT EXISTS (SELECT FROM pacer.preferences p WHERE p.user_id = ANY (ARRAY[a.user_id]) AND p.limits <> '{}')
+		ORDER BY notification_id LIMIT $2))`
+
+func (s *Store) purgeAdopted(ctx context.Context, keep time.Duration) error {
+	if _, err := s.db.Exec(ctx, purgeAdoptedSQL, keep, purgeBatch); err != nil {
+		return describe("purge adopted admissions", err)
+	}
+	return nil
 }

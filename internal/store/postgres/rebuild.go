@@ -152,9 +152,6 @@ func (r *Relay) rebuildAlone(ctx context.Context, identity string, which func() 
 	if err != nil || len(partitions) == 0 {
 		return Rebuilt{}, err
 	}
-	if err := r.CheckImported(ctx); err != nil {
-		return Rebuilt{}, err
-	}
 	start := time.Now()
 	r.log.InfoContext(ctx, "rebuilding partitions that have lost their state", "partitions", len(partitions))
 	work := &rebuild{
