@@ -130,10 +130,6 @@ func foreignLocks(to string) []foreign {
 			needs: []need{{`POST /actions {"action":"pause","kind":"category","name":"urgent"}`, unavailable, ""}},
 		},
 		{
-			name: "what is not placed yet",
-			lock: "INSERT INTO pacer.outbox (key, ids, due_at) VALUES ('x', '{x}', now())",
-		},
-		{
 			name: "the history",
 			lock: `INSERT INTO pacer.history (hour, category) VALUES (date_trunc('hour', now()), 'default')
 				ON CONFLICT (hour, category) DO UPDATE SET category = excluded.category`,

@@ -147,19 +147,6 @@ func TestStoresKeepEndpoints(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// The id of an endpoint that was removed long ago is free.
-func TestTheIDOfARemovedEndpointComesFree(t *testing.T) {
-	t.Parallel()
-	onEach(t, func(t *testing.T, s stores) {
-		s.remove(t, s.add(t, "ep_1", hook).ID)
-		s.Store = s.Keeping(time.Nanosecond)
-		s.add(t, "ep_1", hook)
-		if err := s.Add(t.Context(), &endpoints.Endpoint{ID: "ep_1", URL: hook + "/2"}); !isTaken(err, "ep_1") {
-			t.Errorf("an id that is in use again: %v", err)
-		}
-	})
-}
-
 // isTaken reports whether an error says that an id is in use.
 func isTaken(err error, id string) bool {
 	e, ok := errors.AsType[*endpoints.TakenError](err)

@@ -93,8 +93,8 @@ func TestARefusalWaitsForTheOtherProcesses(t *testing.T) {
 	w.wantNothingLeft(t)
 }
 
-// What the API accepted stands in the outbox because Redis was away, its process died or the producer repeated it. No
-// worker refuses it, however old its policy is.
+// What the API accepted stands in the outbox because Redis was away or its process died. No worker refuses it, however
+// old its policy is.
 func TestWhatWasAcceptedIsNotRefused(t *testing.T) {
 	t.Parallel()
 	for name, leave := range map[string]func(t *testing.T, w *world){
@@ -112,16 +112,6 @@ func TestWhatWasAcceptedIsNotRefused(t *testing.T) {
 			w.exec(t, `INSERT INTO pacer.notifications (id, user_id, category, channel, priority)
 				VALUES ('ada-slow-0', 'ada', 'slow', 'log', 3)`)
 			w.exec(t, "UPDATE pacer.outbox SET due_at = now() - interval '1 min'")
-		},
-		"Repeated": func(t *testing.T, w *world) {
-			t.Helper()
-			w.accept(t, "ada", "slow", 1)
-			w.accept(t, "ada", "slow", 1)
-		},
-		"RepeatedBySQL": func(t *testing.T, w *world) {
-			t.Helper()
-			w.accept(t, "ada", "slow", 1)
-			w.exec(t, `SELECT pacer.enqueue('{"id":"ada-slow-0","user_id":"ada","category":"slow","channel":"log"}')`)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
