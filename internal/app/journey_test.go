@@ -198,6 +198,7 @@ func goesByPreferences(d *fleet, r *receiver) {
 	held := d.bulk(r.crowd("fay", "default", 1))[0]
 	d.awaitView(held, "deferred", "quiet_hours")
 	d.ask(http.MethodDelete, preferences, "")
+	d.awaitKnownOf("fay", true)
 	d.awaitDelivered(held)
 	slow := d.bulk(r.crowd("fay", "slow", 2))
 	d.awaitView(slow[1], "deferred", "limit 1/1h")
