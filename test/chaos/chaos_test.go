@@ -200,6 +200,9 @@ func TestSchedulesThatFoundSomething(t *testing.T) {
 			t.Errorf("%s broke promises:\n  %s\n\nthe story:\n%s", file, strings.Join(p.broken, "\n  "),
 				strings.Join(p.story, "\n"))
 		}
+		if len(p.missed) > 0 {
+			t.Errorf("%s: no operation came to the steps %q, at which it was to stop", file, p.missed)
+		}
 	}
 }
 

@@ -70,6 +70,7 @@ type stage struct {
 type played struct {
 	schedule
 	broken []string
+	missed []string // the steps at which operations were to stop and to which they did not come
 	story  []string
 	faults map[string]int
 	steps  int
@@ -136,7 +137,7 @@ func (st *stage) play(set setting, moves source) (p *played, err error) {
 	if err := w.settle(); err != nil {
 		return nil, err
 	}
-	p.broken, p.story, p.steps, p.took = w.check(), w.told, w.steps.made, time.Since(w.began())
+	p.broken, p.story, p.steps, p.took, p.missed = w.check(), w.told, w.steps.made, time.Since(w.began()), w.missed
 	return p, nil
 }
 

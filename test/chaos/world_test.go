@@ -64,6 +64,7 @@ type world struct {
 
 	mu        sync.Mutex
 	faults    map[string]int
+	missed    []string
 	lates     []lateCall
 	blocked   []*link
 	told      []string
@@ -199,9 +200,13 @@ func (w *world) goOn(number, n int) int {
 
 // goUntil lets an operation go on until it stops at a step whose label begins so, or at none.
 func (w *world) goUntil(number int, label string) {
-	for s := w.steps.first(number); s != nil && !strings.HasPrefix(s.label, label); s = w.steps.first(number) {
+	s := w.steps.first(number)
+	for ; s != nil && !strings.HasPrefix(s.label, label); s = w.steps.first(number) {
 		w.decide(s, made)
 		w.quiet()
+	}
+	if s == nil {
+		w.missed = append(w.missed, label)
 	}
 }
 

@@ -15,10 +15,7 @@ import (
 // program. So each is compared with the source here, without the tag of the others.
 func TestEachRewriteReplacesSomething(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("*_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files, _ := filepath.Glob("*_test.go") // the pattern is one
 	found := 0
 	for _, file := range files {
 		tree, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
@@ -36,10 +33,8 @@ func TestEachRewriteReplacesSomething(t *testing.T) {
 			}
 			found++
 			text, err := os.ReadFile(filepath.Join("../..", source))
-			if err != nil {
-				t.Error(err)
-			} else if n := strings.Count(string(text), says); n != 1 {
-				t.Errorf("%s: %s says %q %d times, want once", file, source, says, n)
+			if n := strings.Count(string(text), says); n != 1 {
+				t.Errorf("%s: %s says %q %d times, want once; %v", file, source, says, n, err)
 			}
 			return true
 		})

@@ -30,11 +30,6 @@ func (s *Server) Kill() {
 	s.End(syscall.SIGKILL)
 }
 
-// Stop ends the server in good order (SIGTERM). A frozen server must be thawed first; else it is killed after 10 s.
-func (s *Server) Stop() {
-	s.End(syscall.SIGTERM)
-}
-
 // Freeze suspends the server and its children: connections stay open, the kernel accepts new ones, and the server
 // responds to nothing.
 func (s *Server) Freeze() {

@@ -19,8 +19,8 @@ const (
 )
 
 // uncheckedSQL is true for a notification n that came through pacer.enqueue, as long as no process has allowed it: it
-// is in no backlog, and is no newer one for any other.
-const uncheckedSQL = `EXISTS (SELECT FROM pacer.outbox o WHERE o.key = ANY (ARRAY[n.id]) AND o.unchecked)`
+// is in no backlog, and replaces nothing. See also supersededSQL.
+const uncheckedSQL = "EXISTS (SELECT FROM pacer.outbox o WHERE o.key = ANY (ARRAY[n.id]) AND o.unchecked)"
 
 const (
 	checkSQL = `
