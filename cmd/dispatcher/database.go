@@ -8,7 +8,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/deployment"
 	"github.com/pacer-notify/pacer/internal/plural"
 	"github.com/pacer-notify/pacer/internal/settings"
-	storepostgres "github.com/pacer-notify/pacer/internal/store/postgres"
+	"github.com/pacer-notify/pacer/internal/store/postgres/connect"
+	"github.com/pacer-notify/pacer/internal/store/postgres/rebuild"
 	"github.com/pacer-notify/pacer/migrations"
 )
 
@@ -37,7 +38,7 @@ func (d database) migrate(ctx context.Context, step func(context.Context, string
 		return err
 	}
 	if step != nil {
-		if err := storepostgres.Migrate(ctx, url, step); err != nil {
+		if err := connect.Migrate(ctx, url, step); err != nil {
 			return err
 		}
 	}
@@ -68,7 +69,7 @@ func (c *migrateStatusCommand) Run(ctx context.Context, to streams) error {
 
 func showMigrations(ctx context.Context, url string, to streams) error {
 	var list []migrations.Migration
-	err := storepostgres.Migrate(ctx, url, func(ctx context.Context, url string) (err error) {
+	err := connect.Migrate(ctx, url, func(ctx context.Context, url string) (err error) {
 		list, err = migrations.Status(ctx, url)
 		return err
 	})
@@ -116,7 +117,7 @@ func (c *rebuildCommand) Run(ctx context.Context, to streams) error {
 
 func verify(ctx context.Context, resolved *settings.Resolved, to streams) error {
 	differences := 0
-	err := deployment.Verify(ctx, resolved, newLogger(to.err, resolved), func(d storepostgres.Difference) error {
+	err := deployment.Verify(ctx, resolved, newLogger(to.err, resolved), func(d rebuild.Difference) error {
 		differences++
 		_, err := fmt.Fprintf(to.out, "%-8s %s  %s\n", d.What, d.ID, d.Detail)
 		return err

@@ -38,6 +38,29 @@ type Entry struct {
 	InFlight *InFlight
 }
 
+// EntriesAtOnce is how many entries one script should take.
+const EntriesAtOnce = 64
+
+// EntryOf is a notification that was accepted so long ago, as its agenda takes it. Its arrival decides its place in the
+// backlog, however late it gets there.
+func EntryOf(n *notification.Notification, age time.Duration) Entry {
+	return Entry{
+		ID: n.ID, UserID: n.UserID, Category: n.Category, Priority: n.Priority, SendAt: n.SendAt,
+		ExpiresAt: n.ExpiresAt, CollapseKey: n.CollapseKey, Payload: OnChannel(n.Channel),
+		Arrival: n.Arrival, Age: age,
+	}
+}
+
+// RetriedAt is the entry if its retry is due at a moment, or was; zero for one that was never tried. That moment also
+// counts when its retry was returned untried: it has not been deferred for longer than since then.
+func (e Entry) RetriedAt(at time.Time, retrying bool) Entry {
+	e.Retrying = retrying
+	if at.After(e.SendAt) {
+		e.SendAt = at
+	}
+	return e
+}
+
 // Deferred is what is known of whether a notification was deferred before its partition lost its state.
 type Deferred string
 

@@ -19,7 +19,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/deployment"
 	"github.com/pacer-notify/pacer/internal/ops"
 	"github.com/pacer-notify/pacer/internal/refusal"
-	"github.com/pacer-notify/pacer/internal/store/postgres"
+	"github.com/pacer-notify/pacer/internal/store/postgres/rebuild"
 	"github.com/pacer-notify/pacer/test/postgrestest"
 )
 
@@ -147,7 +147,7 @@ func TestADatabaseIsAddedToARunningDeployment(t *testing.T) {
 	if open := s.Deferred + s.Scheduled; s.Totals.Accepted != s.Totals.Delivered+open {
 		t.Errorf("the totals are %+v, and %d wait", s.Totals, open)
 	}
-	differs := func(found postgres.Difference) error { return fmt.Errorf("Redis differs: %+v", found) }
+	differs := func(found rebuild.Difference) error { return fmt.Errorf("Redis differs: %+v", found) }
 	if err := deployment.Verify(t.Context(), d.settings(), slog.New(slog.DiscardHandler), differs); err != nil {
 		t.Error(err)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/app"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/settings"
-	storepostgres "github.com/pacer-notify/pacer/internal/store/postgres"
+	"github.com/pacer-notify/pacer/internal/store/postgres/relay"
 )
 
 // Until the relay has compared Redis with Postgres, which may have been restored, no worker takes what only Redis may
@@ -29,7 +29,7 @@ func TestWorkersWaitForTheFirstLook(t *testing.T) {
 	process, err := app.Hooks{
 		Dispatch: func(s dispatch.Store) dispatch.Store { return taking{s, took} },
 		Service: func(s app.Service) app.Service {
-			if relay, ok := s.(*storepostgres.Relay); ok {
+			if relay, ok := s.(*relay.Relay); ok {
 				return lateRelay{relay, looked}
 			}
 			return s
@@ -67,7 +67,7 @@ func (s taking) Take(ctx context.Context, r dispatch.TakeRequest) (dispatch.Take
 
 // lateRelay is a relay that begins late, and tells when.
 type lateRelay struct {
-	relay  *storepostgres.Relay
+	relay  *relay.Relay
 	looked chan time.Time
 }
 

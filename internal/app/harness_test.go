@@ -26,7 +26,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/app"
 	"github.com/pacer-notify/pacer/internal/deployment"
 	"github.com/pacer-notify/pacer/internal/settings"
-	storepostgres "github.com/pacer-notify/pacer/internal/store/postgres"
+	"github.com/pacer-notify/pacer/internal/store/postgres/relay"
 	"github.com/pacer-notify/pacer/internal/throttle"
 	"github.com/pacer-notify/pacer/test/apitest"
 	"github.com/pacer-notify/pacer/test/postgrestest"
@@ -184,7 +184,7 @@ func (d *fleet) writePolicy(text string) {
 }
 
 // hasty does not wait a minute before what all processes refuse ends as failed.
-func hasty(cfg *storepostgres.Config) { cfg.RefusalPatience = time.Second }
+func hasty(cfg *relay.Config) { cfg.RefusalPatience = time.Second }
 
 // settings of a process on free ports.
 func (d *fleet) settings() *settings.Resolved {
@@ -220,7 +220,7 @@ func (d *fleet) startWith(s *settings.Resolved) *app.App {
 			d.t.Logf("the log of a process ends in:\n%s", log.tail())
 		}
 	})
-	process, err := app.Hooks{Hooks: deployment.Hooks{Store: hasty}}.New(d.t.Context(), s,
+	process, err := app.Hooks{Hooks: deployment.Hooks{Relay: hasty}}.New(d.t.Context(), s,
 		slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	if err != nil {
 		d.t.Fatalf("new process: %v", err)

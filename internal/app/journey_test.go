@@ -17,7 +17,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/ops"
 	"github.com/pacer-notify/pacer/internal/policy"
 	"github.com/pacer-notify/pacer/internal/settings"
-	"github.com/pacer-notify/pacer/internal/store/postgres"
+	"github.com/pacer-notify/pacer/internal/store/postgres/connect"
+	"github.com/pacer-notify/pacer/internal/store/postgres/rebuild"
 	"github.com/pacer-notify/pacer/internal/throttle"
 	"github.com/pacer-notify/pacer/migrations"
 	"github.com/pacer-notify/pacer/test/apitest"
@@ -67,7 +68,7 @@ func TestJourney(t *testing.T) {
 		"Postgres behind PgBouncer": func(t *testing.T) *fleet {
 			d := newDeploymentOn(t, onRedis, redistest.URL(t))
 			d.databaseURL = postgrestest.PgBouncer(t, postgrestest.EmptyURL(t))
-			if err := postgres.Migrate(t.Context(), d.databaseURL, migrations.Up); err != nil {
+			if err := connect.Migrate(t.Context(), d.databaseURL, migrations.Up); err != nil {
 				t.Fatal(err)
 			}
 			return d.run(d.settings, d.settings)
@@ -369,7 +370,7 @@ func outlivesRedis(d *fleet, r *receiver) {
 	if done, err := deployment.Rebuild(d.t.Context(), s, log); err != nil || int64(done.Waiting) != before.Deferred {
 		d.t.Errorf("rebuilt %+v, %v; want %d waiting", done, err, before.Deferred)
 	}
-	if err := deployment.Verify(d.t.Context(), s, log, func(found postgres.Difference) error {
+	if err := deployment.Verify(d.t.Context(), s, log, func(found rebuild.Difference) error {
 		d.t.Errorf("Redis differs from Postgres: %+v", found)
 		return nil
 	}); err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pacer-notify/pacer/internal/deployment"
-	storepostgres "github.com/pacer-notify/pacer/internal/store/postgres"
+	"github.com/pacer-notify/pacer/internal/store/postgres/rebuild"
 	"github.com/pacer-notify/pacer/test/postgrestest"
 )
 
@@ -91,7 +91,7 @@ func (d *backedUp) run(dir, command string) {
 func (d *backedUp) wantNoDifference() {
 	d.t.Helper()
 	err := deployment.Verify(d.t.Context(), d.settings(), slog.New(slog.DiscardHandler),
-		func(found storepostgres.Difference) error {
+		func(found rebuild.Difference) error {
 			d.t.Errorf("Redis differs from the restored database: %+v", found)
 			return nil
 		})

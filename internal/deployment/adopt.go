@@ -14,7 +14,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/presence"
 	"github.com/pacer-notify/pacer/internal/refusal"
-	storepostgres "github.com/pacer-notify/pacer/internal/store/postgres"
+	"github.com/pacer-notify/pacer/internal/store/postgres/adopt"
+	"github.com/pacer-notify/pacer/internal/store/postgres/records"
 	storeredis "github.com/pacer-notify/pacer/internal/store/redis"
 )
 
@@ -26,7 +27,7 @@ func (d *Deployment) settleStore(ctx context.Context) error {
 	}
 	if d.Relay != nil {
 		d.succeedPublished(ctx) // its categories count on in what is adopted
-		done, err := d.Postgres.Adopt(ctx, func(to *storepostgres.Adoption) error {
+		done, err := adopt.Into(ctx, d.Pool, d.Agendas, func(to *adopt.Adoption) error {
 			return (&adoption{d, to, storeredis.New(d.Redis.Pipe, d.Agendas)}).run(ctx)
 		})
 		if err != nil {
@@ -53,9 +54,8 @@ func (d *Deployment) settleStore(ctx context.Context) error {
 
 // adoption brings a deployment's store from Redis to Postgres.
 type adoption struct {
-	*Deployment
-
-	to   *storepostgres.Adoption
+	into *Deployment
+	to   *adopt.Adoption
 	from *storeredis.Store
 }
 
@@ -74,25 +74,25 @@ func (a *adoption) run(ctx context.Context) error {
 
 // check refuses to adopt what belongs to another database, or to processes that still run, and fences the partitions.
 func (a *adoption) check(ctx context.Context) error {
-	if built, err := a.Agendas.WasBuilt(ctx); err != nil {
+	if built, err := a.into.Agendas.WasBuilt(ctx); err != nil {
 		return err
 	} else if built {
 		return refusal.New("Redis at %s belongs to another database than DATABASE_URL, which is new: name that database, or a Redis that is empty",
-			a.cfg.Settings.Redis)
+			a.into.cfg.Settings.Redis)
 	}
-	if running, err := presence.Running(ctx, a.Redis.Client); err != nil {
+	if running, err := presence.Running(ctx, a.into.Redis.Client); err != nil {
 		return err
 	} else if running.ID != "" {
 		return refusal.New("process %s on %s runs without DATABASE_URL: stop every dispatcher, then start them with it",
 			running.ID, running.Host)
 	}
-	return a.Agendas.Fence(ctx, a.to.Mark)
+	return a.into.Agendas.Fence(ctx, a.to.Mark)
 }
 
 func (a *adoption) pauses(ctx context.Context) error {
-	pauses, err := control.New(storeredis.NewRecords(a.Redis.Client)).Pauses(ctx)
+	pauses, err := control.New(storeredis.NewRecords(a.into.Redis.Client)).Pauses(ctx)
 	for i := 0; err == nil && i < len(pauses); i++ {
-		err = a.Control.Pause(ctx, pauses[i])
+		err = a.into.Control.Pause(ctx, pauses[i])
 	}
 	return err
 }
@@ -100,16 +100,16 @@ func (a *adoption) pauses(ctx context.Context) error {
 // endpoints copies the webhook endpoints. The events that tell of them stay behind, and their numbers are not given
 // again: a program that has read some asks for what comes after.
 func (a *adoption) endpoints(ctx context.Context) error {
-	from := storeredis.NewRecords(a.Redis.Client)
+	from := storeredis.NewRecords(a.into.Redis.Client)
 	all, err := endpoints.NewStore(from).List(ctx, "", endpoints.MaxEndpoints)
 	for i := 0; err == nil && i < len(all); i++ {
-		err = a.Endpoints.Add(ctx, &all[i])
+		err = a.into.Endpoints.Add(ctx, &all[i])
 		if _, taken := errors.AsType[*endpoints.TakenError](err); taken {
 			err = nil
 		}
 	}
 	latest, fault := from.Latest(ctx, events.Log)
-	return errors.Join(err, fault, storepostgres.NewRecords(a.Pool).Skip(ctx, events.Log, latest))
+	return errors.Join(err, fault, records.New(a.into.Pool).Skip(ctx, events.Log, latest))
 }
 
 // preferencesPage is how many users' preferences of each partition are copied at a time.
@@ -132,11 +132,11 @@ func (a *adoption) preferences(ctx context.Context) error {
 			}
 			more = more || len(page.Changes) == preferencesPage
 		}
-		if err := a.Postgres.SetManyPreferences(ctx, wanted); err != nil {
+		if err := a.into.Postgres.SetManyPreferences(ctx, wanted); err != nil {
 			return err
 		}
 	}
-	return a.Preferences.Refresh(ctx)
+	return a.into.Preferences.Refresh(ctx)
 }
 
 func (a *adoption) devices(ctx context.Context) error {
@@ -145,8 +145,8 @@ func (a *adoption) devices(ctx context.Context) error {
 			devices, err := a.from.Devices(ctx, users[i])
 			for i := 0; err == nil && i < len(devices); i++ {
 				put := devices[i]
-				if err = a.Postgres.PutDevice(ctx, &put); err == nil && !devices[i].Active {
-					err = a.Postgres.Deactivate(ctx, &devices[i], time.Time{}, devices[i].Reason)
+				if err = a.into.Postgres.PutDevice(ctx, &put); err == nil && !devices[i].Active {
+					err = a.into.Postgres.Deactivate(ctx, &devices[i], time.Time{}, devices[i].Reason)
 				}
 			}
 			return err
@@ -163,7 +163,7 @@ func (a *adoption) notifications(ctx context.Context) error {
 			}
 			deliveries, err := a.from.Deliveries(ctx, content[i])
 			for j := 0; err == nil && j < len(deliveries); j++ {
-				err = a.Postgres.NoteDelivery(ctx, content[i], deliveries[j])
+				err = a.into.Postgres.NoteDelivery(ctx, content[i], deliveries[j])
 			}
 			return err
 		})
@@ -175,8 +175,8 @@ func (a *adoption) notifications(ctx context.Context) error {
 }
 
 func (a *adoption) admissions(ctx context.Context) error {
-	return a.Agendas.EachLogged(ctx, func(logged []agenda.Logged) error {
-		return a.to.Count(ctx, logged, a.Rules.CategoryNames())
+	return a.into.Agendas.EachLogged(ctx, func(logged []agenda.Logged) error {
+		return a.to.Count(ctx, logged, a.into.Rules.CategoryNames())
 	})
 }
 

@@ -35,6 +35,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/secret"
 	"github.com/pacer-notify/pacer/internal/settings"
 	storepostgres "github.com/pacer-notify/pacer/internal/store/postgres"
+	"github.com/pacer-notify/pacer/internal/store/postgres/connect"
+	"github.com/pacer-notify/pacer/internal/store/postgres/relay"
 	"github.com/pacer-notify/pacer/internal/templates"
 )
 
@@ -57,9 +59,9 @@ type Deployment struct {
 	// in step with it.
 	Store    Store
 	Postgres *storepostgres.Store
-	Relay    *storepostgres.Relay
+	Relay    *relay.Relay
 	// Node keeps the database for this process alone; nil unless it must be alone.
-	Node *storepostgres.Node
+	Node *connect.Node
 	// Preferences is what users want.
 	Preferences *preferences.Follower
 	// Control keeps pauses and the audit log.
@@ -73,8 +75,8 @@ type Deployment struct {
 	// unpublished is true when an attached process has the built-in policy, since none is published and its settings
 	// name none: it does not know the deployment's.
 	unpublished bool
-	templates   *templates.Set       // nil without
-	login       *storepostgres.Login // nil without Postgres
+	templates   *templates.Set // nil without
+	login       *connect.Login // nil without Postgres
 }
 
 // Store is what the parts of a process ask of the store.
@@ -116,9 +118,9 @@ type Config struct {
 type Hooks struct {
 	// Redis makes the client of Redis. Defaults to [redis.NewUniversalClient].
 	Redis redisconn.Opener
-	// Database changes the settings of the connections to Postgres, Store those of the store in it.
+	// Database changes the settings of the connections to Postgres, Relay those of the relay.
 	Database func(*pgxpool.Config)
-	Store    func(*storepostgres.Config)
+	Relay    func(*relay.Config)
 }
 
 // Open connects a dispatcher to its deployment, and publishes what producers have to know of it.
@@ -195,12 +197,12 @@ func policyOf(cfg *settings.Resolved) (*policy.Policy, error) {
 func (d *Deployment) connect(ctx context.Context) (err error) {
 	cfg := d.cfg.Settings
 	if cfg.DatabaseURL != "" {
-		d.login = storepostgres.NewLogin(cfg.DatabaseURL)
-		if d.Pool, err = storepostgres.Open(ctx, cfg.DatabaseURL, d.prepareDatabase); err != nil {
+		d.login = connect.NewLogin(cfg.DatabaseURL)
+		if d.Pool, err = connect.Open(ctx, cfg.DatabaseURL, d.prepareDatabase); err != nil {
 			return err
 		}
 		if cfg.Setup == settings.SetupDurableOneNode {
-			if d.Node, err = storepostgres.TakeNode(ctx, d.Pool, d.cfg.Lost, d.cfg.Log); err != nil {
+			if d.Node, err = connect.TakeNode(ctx, d.Pool, d.cfg.Lost, d.cfg.Log); err != nil {
 				return err
 			}
 		}

@@ -10,17 +10,17 @@ import (
 	"github.com/pacer-notify/pacer/internal/events"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/record"
-	storepostgres "github.com/pacer-notify/pacer/internal/store/postgres"
+	"github.com/pacer-notify/pacer/internal/store/postgres/records"
 	storeredis "github.com/pacer-notify/pacer/internal/store/redis"
 )
 
 // openRecords opens what is kept in records. The process knows the endpoints before it sends anything.
 func (d *Deployment) openRecords(ctx context.Context) error {
-	var records record.Store = storeredis.NewRecords(d.Redis.Client)
+	var kept record.Store = storeredis.NewRecords(d.Redis.Client)
 	if d.Pool != nil {
-		records = storepostgres.NewRecords(d.Pool)
+		kept = records.New(d.Pool)
 	}
-	d.Control, d.Endpoints, d.Events = control.New(records), endpoints.NewStore(records), events.NewStore(records)
+	d.Control, d.Endpoints, d.Events = control.New(kept), endpoints.NewStore(kept), events.NewStore(kept)
 	if d.cfg.Directory == nil {
 		d.cfg.Directory = endpoints.NewDirectory(endpoints.DirectoryConfig{Log: d.cfg.Log})
 	}

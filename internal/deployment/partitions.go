@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	storepostgres "github.com/pacer-notify/pacer/internal/store/postgres"
+	"github.com/pacer-notify/pacer/internal/store/postgres/rebuild"
 )
 
 // agreeOnPartitions keeps one number of partitions per deployment, for a process that knows it from its settings. Where
@@ -57,5 +57,5 @@ func (d *Deployment) builtPartitions(ctx context.Context) (int, error) {
 	if d.Pool == nil {
 		return 0, nil
 	}
-	return storepostgres.Partitions(ctx, d.Pool)
+	return rebuild.Partitions(ctx, d.Pool)
 }

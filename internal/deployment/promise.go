@@ -10,6 +10,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/patience"
+	"github.com/pacer-notify/pacer/internal/store/postgres/outbox"
 )
 
 // promisePatience is how long the stores may take to tell when notifications go.
@@ -53,7 +54,7 @@ func (d *Deployment) onTheWay(ctx context.Context, requests []notification.Promi
 	for _, q := range requests {
 		users[q.UserID], asked[q.ID] = true, true
 	}
-	found, err := d.Postgres.OnTheWay(ctx, slices.Collect(maps.Keys(users)))
+	found, err := outbox.OnTheWay(ctx, d.Postgres.Stores, slices.Collect(maps.Keys(users)))
 	if err != nil {
 		return nil, err
 	}

@@ -7,12 +7,12 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/refusal"
 	"github.com/pacer-notify/pacer/internal/settings"
-	storepostgres "github.com/pacer-notify/pacer/internal/store/postgres"
+	"github.com/pacer-notify/pacer/internal/store/postgres/rebuild"
 )
 
 // Rebuild builds the state in Redis again from Postgres, while the deployment works. Its partitions stand still
 // meanwhile. While another process rebuilds, Rebuild waits.
-func Rebuild(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (done storepostgres.Rebuilt, err error) {
+func Rebuild(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (done rebuild.Rebuilt, err error) {
 	err = withRelay(ctx, cfg, log, func(d *Deployment) error {
 		if d.unpublished { // it says how far back windows reach
 			return refusal.New("Redis has lost the policy, which a rebuild needs: start a dispatcher, which rebuilds by itself, or name the policy file (--policy, PACER_POLICY)")
@@ -27,7 +27,7 @@ func Rebuild(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (don
 }
 
 // Verify compares Redis with Postgres, and calls found with each difference.
-func Verify(ctx context.Context, cfg *settings.Resolved, log *slog.Logger, found func(storepostgres.Difference) error,
+func Verify(ctx context.Context, cfg *settings.Resolved, log *slog.Logger, found func(rebuild.Difference) error,
 ) error {
 	return withRelay(ctx, cfg, log, func(d *Deployment) error { return d.Relay.Verify(ctx, found) })
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/pacer-notify/pacer/internal/settings"
-	storepostgres "github.com/pacer-notify/pacer/internal/store/postgres"
+	"github.com/pacer-notify/pacer/internal/store/postgres/connect"
 )
 
 // LogSetup logs where the deployment keeps what, and how durable that is.
@@ -25,7 +25,7 @@ func (d *Deployment) LogSetup(ctx context.Context) {
 		log.InfoContext(ctx, "the set-up of this deployment", "kind", cfg.Setup, "postgres", d.database(),
 			"means", "Postgres is the store, and Redis runs in this process, which must be the only one of the deployment")
 	}
-	if d.Pool != nil && storepostgres.ThroughPooler(d.Pool) {
+	if d.Pool != nil && connect.ThroughPooler(d.Pool) {
 		log.InfoContext(ctx, "Postgres is behind a connection pooler", "means",
 			"each statement is planned when it runs, which costs some speed")
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/push/channel"
 	"github.com/pacer-notify/pacer/internal/redismemory"
 	storepostgres "github.com/pacer-notify/pacer/internal/store/postgres"
+	"github.com/pacer-notify/pacer/internal/store/postgres/relay"
 	storeredis "github.com/pacer-notify/pacer/internal/store/redis"
 )
 
@@ -68,15 +69,16 @@ func (d *Deployment) openRedisStore(ctx context.Context) error {
 
 // openPostgresStore sets up the store in Postgres over the agendas, and the relay between them.
 func (d *Deployment) openPostgresStore(ctx context.Context) error {
-	config := storepostgres.Config{Apart: d.attached, Retention: d.cfg.Settings.Retention, Log: d.cfg.Log}
-	if d.cfg.Hooks.Store != nil {
-		d.cfg.Hooks.Store(&config)
-	}
-	d.Postgres = storepostgres.New(d.Pool, d.Agendas, config)
+	d.Postgres = storepostgres.New(d.Pool, d.Agendas, storepostgres.Config{Apart: d.attached, Log: d.cfg.Log})
 	d.Store = d.Postgres
-	d.Relay = storepostgres.NewRelay(d.Postgres, storepostgres.RelayConfig{
+	config := relay.Config{
 		Check: d.Rules.check, Windows: d.Rules.LongestWindow, Rebuilding: d.rebuilding, Adopted: d.cfg.Adopted,
-	})
+		Retention: d.cfg.Settings.Retention,
+	}
+	if d.cfg.Hooks.Relay != nil {
+		d.cfg.Hooks.Relay(&config)
+	}
+	d.Relay = relay.New(d.Postgres.Stores, config)
 	return d.followPreferences(ctx, d.Postgres)
 }
 

@@ -18,7 +18,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/desk"
 	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/notification"
-	"github.com/pacer-notify/pacer/internal/store/postgres"
+	"github.com/pacer-notify/pacer/internal/store/postgres/records"
 	"github.com/pacer-notify/pacer/internal/store/redis"
 	"github.com/pacer-notify/pacer/internal/store/storetest"
 	"github.com/pacer-notify/pacer/test/redistest"
@@ -68,7 +68,7 @@ func deployOnPostgres(t *testing.T) *deployment {
 	store, _, pool := openPostgres(t, agenda.Config{
 		Partitions: storetest.Partitions, Settings: storetest.Settings, Guarded: true,
 	})
-	return deploy(t, store, control.New(postgres.NewRecords(pool)))
+	return deploy(t, store, control.New(records.New(pool)))
 }
 
 func deploy(t *testing.T, store bulkStore, jobStore control.Store) *deployment {

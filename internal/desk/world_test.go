@@ -22,6 +22,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/store/postgres"
+	"github.com/pacer-notify/pacer/internal/store/postgres/records"
+	"github.com/pacer-notify/pacer/internal/store/postgres/relay"
 	"github.com/pacer-notify/pacer/internal/store/redis"
 	"github.com/pacer-notify/pacer/internal/throttle"
 	"github.com/pacer-notify/pacer/migrations"
@@ -152,7 +154,7 @@ func onPostgres(t *testing.T) *world {
 	kept, agendas, pool := openPostgres(t, agenda.Config{
 		Partitions: partitions, Settings: w.Settings, Lease: testLease, Guarded: true,
 	})
-	w.store, w.users, w.control = kept, kept, control.New(postgres.NewRecords(pool))
+	w.store, w.users, w.control = kept, kept, control.New(records.New(pool))
 	w.open(agendas)
 	return w
 }
@@ -178,7 +180,7 @@ func openPostgres(t *testing.T, cfg agenda.Config) (*postgres.Store, *agenda.Age
 		StatementTimeout: time.Minute, ClaimPatience: time.Minute,
 	})
 	t.Cleanup(func() { _ = kept.Close() })
-	relay := postgres.NewRelay(kept, postgres.RelayConfig{
+	relay := relay.New(kept.Stores, relay.Config{
 		Check:   func(*notification.Notification) error { return nil },
 		Windows: func(string) time.Duration { return time.Hour },
 	})

@@ -25,7 +25,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/record/recordtest"
 	"github.com/pacer-notify/pacer/internal/secret"
 	"github.com/pacer-notify/pacer/internal/signing"
-	"github.com/pacer-notify/pacer/internal/store/postgres"
+	"github.com/pacer-notify/pacer/internal/store/postgres/records"
 	"github.com/pacer-notify/pacer/test/postgrestest"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
@@ -64,7 +64,7 @@ func TestNumbersGoOnInAnotherStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
-	to := postgres.NewRecords(pool)
+	to := records.New(pool)
 	moved := &world{events.NewStore(to), to}
 	for _, c := range []struct {
 		happens []string

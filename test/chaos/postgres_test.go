@@ -13,7 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	storepostgres "github.com/pacer-notify/pacer/internal/store/postgres"
+	"github.com/pacer-notify/pacer/internal/store/postgres/connect"
 )
 
 // database is the Postgres of a world: a database of a real server, whose clock is the world's.
@@ -60,7 +60,7 @@ func newDatabase(ctx context.Context, o *outside, url string) (*database, error)
 	if _, err := admin.Exec(ctx, clockSchema); err != nil {
 		return nil, err
 	}
-	maps.Copy(config.ConnConfig.RuntimeParams, storepostgres.SessionParams())
+	maps.Copy(config.ConnConfig.RuntimeParams, connect.SessionParams())
 	config.ConnConfig.RuntimeParams["search_path"] = "chaos,pg_catalog,public"
 	config.ConnConfig.RuntimeParams["deadlock_timeout"] = "20ms"
 	config.MaxConns = 12

@@ -22,6 +22,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/push"
 	"github.com/pacer-notify/pacer/internal/queue"
 	storepostgres "github.com/pacer-notify/pacer/internal/store/postgres"
+	"github.com/pacer-notify/pacer/internal/store/postgres/records"
+	"github.com/pacer-notify/pacer/internal/store/postgres/relay"
 	storeredis "github.com/pacer-notify/pacer/internal/store/redis"
 )
 
@@ -46,7 +48,7 @@ type process struct {
 	queue    *queue.Client
 	store    store
 	postgres *storepostgres.Store
-	relay    *storepostgres.Relay
+	relay    *relay.Relay
 	intake   *intake.Intake
 	stepper  *dispatch.Stepper
 	sweeper  *dispatch.Sweeper
@@ -131,8 +133,8 @@ func (p *process) openPostgres(log *slog.Logger) (err error) {
 		// What is accepted two at a time is copied, whatever its ids.
 		Log: log, CopyLeast: 2, MadeHere: func(string) bool { return true },
 	})
-	p.store, p.control = p.postgres, control.New(storepostgres.NewRecords(p.pool))
-	p.relay = storepostgres.NewRelay(p.postgres, storepostgres.RelayConfig{
+	p.store, p.control = p.postgres, control.New(records.New(p.pool))
+	p.relay = relay.New(p.postgres.Stores, relay.Config{
 		Check: func(*notification.Notification) error { return nil }, Windows: p.w.longestWindow,
 	})
 	return nil

@@ -22,7 +22,7 @@ func lockScenarios() []*scenario {
 			name: "ForeignLock", fault: "a producer's transaction that enqueued an id stays open for 15 s, and others post that id",
 			holds: "no other waits", users: 40, each: 20, goesOn: true, acceptsOn: true,
 			without: protection{name: "short waits for locks", rewrites: []rewrite{{
-				file: "internal/store/postgres/locks.go", says: "'50ms'", instead: "'1h'",
+				file: "internal/store/postgres/limited/beside.go", says: "'50ms'", instead: "'1h'",
 			}}},
 			inject: func(d *deployment) {
 				before := d.timeAccepts(calmTime)

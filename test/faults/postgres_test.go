@@ -17,10 +17,16 @@ import (
 )
 
 // waitsForStore is an API that waits for its store for a minute.
-var waitsForStore = []rewrite{{
-	file: "internal/httpapi/httpapi.go",
-	says: "storeTimeout = 3 * time.Second", instead: "storeTimeout = 60 * time.Second",
-}}
+var waitsForStore = []rewrite{
+	{
+		file: "internal/httpapi/httpapi.go",
+		says: "storeTimeout = 3 * time.Second", instead: "storeTimeout = 60 * time.Second",
+	},
+	{
+		file: "internal/store/postgres/postgres.go",
+		says: "c.AcceptTimeout, 2500*time.Millisecond", instead: "c.AcceptTimeout, time.Minute",
+	},
+}
 
 // givesUpResults are processes that give up a result that they can't write for half a minute.
 var givesUpResults = []rewrite{{
@@ -31,15 +37,15 @@ var givesUpResults = []rewrite{{
 // losesEnqueued is a store that loses a third of what it has accepted, and at least one, on the way to Redis, as a
 // process does that is killed.
 var losesEnqueued = []rewrite{{
-	file: "internal/store/postgres/placer.go",
-	says: "\t\tif _, err := p.store.agendas.Accept(ctx, w.partition, part); err != nil {",
+	file: "internal/store/postgres/outbox/placer.go",
+	says: "\t\tif _, err := p.stores.Agendas.Accept(ctx, w.partition, part); err != nil {",
 	instead: "\t\tall = false\n" +
-		"\t\tif _, err := p.store.agendas.Accept(ctx, w.partition, part[(len(part)+2)/3:]); err != nil {",
+		"\t\tif _, err := p.stores.Agendas.Accept(ctx, w.partition, part[(len(part)+2)/3:]); err != nil {",
 }}
 
 // believesRedis is a relay that does not ask whether Postgres has the mark that Redis remembers.
 var believesRedis = []rewrite{{
-	file: "internal/store/postgres/mark.go",
+	file: "internal/store/postgres/rebuild/mark.go",
 	says: " || !l.ours[built.Mark]", instead: "",
 }}
 
@@ -55,7 +61,7 @@ func postgresScenarios() []*scenario {
 		},
 		{
 			name: "PostgresFrozen", fault: "Postgres frozen for 20 s", holds: "accepting returns 503",
-			without: protection{name: "time-out of accepting", mutations: "patient-accept", rewrites: waitsForStore},
+			without: protection{name: "time-out of accepting", rewrites: waitsForStore},
 			slow:    half, inject: freezePostgres,
 		},
 		{

@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -19,26 +20,24 @@ type Statement struct {
 	SQL  string
 }
 
-// Statements reads every statement that the Go files of a directory send, out of their source: a new one can't be
+// Statements reads every statement that the Go files below a directory send, out of their source: a new one can't be
 // missed. One that is no constant fails the test, since nobody could tell its plan.
 func Statements(tb testing.TB, dir string) []Statement {
 	tb.Helper()
-	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
-	if err != nil {
-		tb.Fatal(err)
-	}
 	s := &source{tb: tb, files: token.NewFileSet(), constants: map[string]ast.Expr{}, seen: map[string]bool{}}
 	var parsed []*ast.File
-	for _, path := range paths {
-		if strings.HasSuffix(path, "_test.go") {
-			continue
+	if err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+			return err
 		}
 		file, err := parser.ParseFile(s.files, path, nil, parser.SkipObjectResolution)
-		if err != nil {
-			tb.Fatal(err)
+		if err == nil {
+			parsed = append(parsed, file)
+			s.readConstants(file)
 		}
-		parsed = append(parsed, file)
-		s.readConstants(file)
+		return err
+	}); err != nil {
+		tb.Fatal(err)
 	}
 	for _, file := range parsed {
 		for _, declared := range file.Decls {
@@ -50,7 +49,7 @@ func Statements(tb testing.TB, dir string) []Statement {
 	return s.found
 }
 
-// source is a package as it is written.
+// source is packages as they are written. No two of them have a statement of the same name.
 type source struct {
 	tb        testing.TB
 	files     *token.FileSet
@@ -71,7 +70,11 @@ func (s *source) readConstants(file *ast.File) {
 				continue
 			}
 			for i, expr := range value.Values {
-				s.constants[value.Names[i].Name] = expr
+				name := value.Names[i].Name
+				if s.constants[name] != nil && strings.HasSuffix(name, "SQL") {
+					s.tb.Errorf("%s: %s is declared twice", s.files.Position(expr.Pos()), name)
+				}
+				s.constants[name] = expr
 			}
 		}
 	}
@@ -93,6 +96,9 @@ func (s *source) readCalls(function *ast.FuncDecl) {
 		if !sends || len(call.Args) <= at {
 			return true
 		}
+		if passed, ok := call.Args[at].(*ast.Ident); ok && passed.Name == "sql" {
+			return true // the caller's own
+		}
 		text, err := s.text(call.Args[at])
 		if err != nil {
 			s.tb.Errorf("%s: the statement is no constant (%v): write it as one, so that its plan can be tested",
@@ -108,8 +114,11 @@ func (s *source) readCalls(function *ast.FuncDecl) {
 }
 
 func nameOf(expr ast.Expr, function *ast.FuncDecl) string {
-	if constant, ok := expr.(*ast.Ident); ok {
+	switch constant := expr.(type) {
+	case *ast.Ident:
 		return constant.Name
+	case *ast.SelectorExpr:
+		return constant.Sel.Name
 	}
 	return function.Name.Name
 }
@@ -127,6 +136,8 @@ func (s *source) text(expr ast.Expr) (string, error) {
 			return "", fmt.Errorf("%s is not declared as one", x.Name)
 		}
 		return s.text(value)
+	case *ast.SelectorExpr:
+		return s.text(x.Sel)
 	case *ast.BinaryExpr:
 		left, err := s.text(x.X)
 		if err != nil {

@@ -9,7 +9,8 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/record"
-	"github.com/pacer-notify/pacer/internal/store/postgres"
+	"github.com/pacer-notify/pacer/internal/store/postgres/connect"
+	"github.com/pacer-notify/pacer/internal/store/postgres/records"
 	"github.com/pacer-notify/pacer/internal/store/redis"
 	"github.com/pacer-notify/pacer/test/postgrestest"
 	"github.com/pacer-notify/pacer/test/redistest"
@@ -28,9 +29,9 @@ func Each(t *testing.T, run func(t *testing.T, s Store)) {
 	for name, open := range map[string]func(testing.TB) Store{
 		"Redis":     func(tb testing.TB) Store { return OnRedis(redistest.Client(tb)) },
 		"Miniredis": func(tb testing.TB) Store { return OnRedis(redistest.Mini(tb)) },
-		"Postgres":  func(tb testing.TB) Store { return OnPostgres(tb, postgrestest.URL(tb), postgres.Direct) },
+		"Postgres":  func(tb testing.TB) Store { return OnPostgres(tb, postgrestest.URL(tb), connect.Direct) },
 		"PgBouncer": func(tb testing.TB) Store {
-			return OnPostgres(tb, postgrestest.PgBouncer(tb, postgrestest.URL(tb)), postgres.Pooled)
+			return OnPostgres(tb, postgrestest.PgBouncer(tb, postgrestest.URL(tb)), connect.Pooled)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -56,7 +57,7 @@ func OnPostgres(tb testing.TB, url string, prepare func(*pgxpool.Config)) Store 
 		tb.Fatal(err)
 	}
 	tb.Cleanup(pool.Close)
-	return Store{Store: postgres.NewRecords(pool), Age: func(tb testing.TB, by time.Duration) {
+	return Store{Store: records.New(pool), Age: func(tb testing.TB, by time.Duration) {
 		tb.Helper()
 		if _, err := pool.Exec(tb.Context(), `UPDATE pacer.lines SET at = at - $1 * interval '1 second'`,
 			int64(by.Seconds())); err != nil {

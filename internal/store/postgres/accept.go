@@ -10,16 +10,22 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/pacer-notify/pacer/internal/batch"
 	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/store/postgres/columns"
 	"github.com/pacer-notify/pacer/internal/store/postgres/limited"
+	"github.com/pacer-notify/pacer/internal/store/postgres/outbox"
+	"github.com/pacer-notify/pacer/internal/store/postgres/seam"
 )
 
 const (
 	// insertBatch is about how many notifications of a larger batch one statement accepts.
 	insertBatch = 500
+	// lockedFor is for how long an id that was found locked is kept out of the shared statements.
+	lockedFor = 2 * time.Second
 	// inserters is how many such statements of one batch are under way at once.
 	inserters = 2
 )
@@ -41,39 +47,62 @@ func arrivalBlocks(batch []*notification.Notification) int {
 // same ids in different order would wait for each other.
 const insertSQL = `
 WITH begun AS MATERIALIZED (SELECT clock_timestamp() AS at, set_config('pacer.counted', $17, true),
-	` + setLockWait + `,
+	` + limited.SetLockWait + `,
 	ARRAY (SELECT nextval('pacer.arrivals') FROM generate_series(1, $18)) AS blocks)
-INSERT INTO pacer.notifications AS n (` + givenColumns + `, accepted_at, arrival)
-SELECT ` + givenColumns + `, begun.at, begun.blocks[1 + (place - 1) / 100] + (place - 1) % 100
-FROM begun, unnest(` + givenArrays + `) WITH ORDINALITY AS a(` + givenColumns + `, place)
+INSERT INTO pacer.notifications AS n (` + columns.GivenColumns + `, accepted_at, arrival)
+SELECT ` + columns.GivenColumns + `, begun.at, begun.blocks[1 + (place - 1) / 100] + (place - 1) % 100
+FROM begun, unnest(` + columns.GivenArrays + `) WITH ORDINALITY AS a(` + columns.GivenColumns + `, place)
 ORDER BY idempotency_key, id, place
 ON CONFLICT DO NOTHING
-RETURNING n.id, n.accepted_at, n.arrival, ` + optedOutSQL
+RETURNING n.id, n.accepted_at, n.arrival, ` + columns.OptedOutSQL
 
-// insertResult is what the database did with a notification.
-type insertResult struct {
-	// fresh is true for a notification that was accepted now, at a moment and with an arrival; else first is the one
-	// that has its id.
-	fresh, optedOut bool
-	at              time.Time
-	arrival         int64
-	first           *notification.Notification
-	// placing puts it into its backlog; nil when the relay has to.
-	placing *placing
+// accepting is the part of the store that accepts.
+type accepting struct {
+	stores *seam.Stores
+	cfg    Config
+	// connections bounds how many of the pool's producers use, so that deliveries find one; waiting has those of them
+	// wait that meet a lock.
+	connections *semaphore.Weighted
+	waiting     limited.Patient
+	locked      sync.Map // the keys and ids that were found locked a moment ago
+	// counted is insertSQL's parameter that says whether this process counts what it accepts.
+	counted string
+	inserts limited.Joined[*notification.Notification, outbox.Inserted]
+	placer  *outbox.Placer
+	readier *readier
+}
+
+func newAccepting(stores *seam.Stores, ends *outbox.Ends, cfg Config) *accepting {
+	a := &accepting{
+		stores: stores, cfg: cfg, counted: "yes", waiting: limited.NewPatient(stores.Pool),
+		connections: semaphore.NewWeighted(max(1, int64(stores.Pool.Config().MaxConns)/2)),
+		placer:      outbox.NewPlacer(stores, ends, cfg.PlaceRoom), readier: newReadier(stores.Pool),
+	}
+	if cfg.Apart {
+		a.counted = "no"
+	}
+	a.inserts = limited.Join(500, a.insertApart)
+	return a
+}
+
+func (a *accepting) close() {
+	a.inserts.Close()
+	a.readier.close()
+	a.placer.Close()
 }
 
 // Accept implements [intake.Store]. A notification is accepted once the database has committed it, whatever Redis does.
 // A large batch is divided, so that one part is inserted while another is put into its backlogs.
-func (s *Store) Accept(ctx context.Context, batch []*notification.Notification) ([]intake.Accepted, error) {
+func (a *accepting) Accept(ctx context.Context, batch []*notification.Notification) ([]intake.Accepted, error) {
 	accepted := make([]intake.Accepted, len(batch))
-	others, err := s.acceptHeld(ctx, batch, accepted)
+	others, err := a.acceptHeld(ctx, batch, accepted)
 	if err != nil {
 		return nil, err
 	}
 	var parts errgroup.Group
 	parts.SetLimit(inserters)
-	for _, part := range s.partsOf(batch, others) {
-		parts.Go(func() error { return s.acceptPart(ctx, batch, part, accepted) })
+	for _, part := range a.partsOf(batch, others) {
+		parts.Go(func() error { return a.acceptPart(ctx, batch, part, accepted) })
 	}
 	if err := parts.Wait(); err != nil {
 		return nil, err
@@ -83,12 +112,12 @@ func (s *Store) Accept(ctx context.Context, batch []*notification.Notification) 
 
 // partsOf divides those of a batch that have the given indexes by partitions, so that the notifications of a user keep
 // their order. A batch in which an id comes twice is not divided: two statements would wait for each other.
-func (s *Store) partsOf(batch []*notification.Notification, of []int) [][]int {
+func (a *accepting) partsOf(batch []*notification.Notification, of []int) [][]int {
 	partitions := map[int][]int{}
 	ids := make(map[string]struct{}, len(of))
 	for _, i := range of {
 		n := batch[i]
-		partition := s.agendas.PartitionOf(n.UserID)
+		partition := a.stores.Agendas.PartitionOf(n.UserID)
 		partitions[partition] = append(partitions[partition], i)
 		ids[n.ID] = struct{}{}
 	}
@@ -113,57 +142,57 @@ func (s *Store) partsOf(batch []*notification.Notification, of []int) [][]int {
 }
 
 // acceptPart accepts the notifications of a batch that have the given indexes.
-func (s *Store) acceptPart(ctx context.Context, batch []*notification.Notification, part []int,
+func (a *accepting) acceptPart(ctx context.Context, batch []*notification.Notification, part []int,
 	accepted []intake.Accepted,
 ) error {
 	notifications := make([]*notification.Notification, len(part))
 	for i, index := range part {
 		notifications[i] = batch[index]
 	}
-	var under []*placing
-	for i, o := range s.insertAll(ctx, notifications) {
+	var under []*outbox.Placing
+	for i, o := range a.insertAll(ctx, notifications) {
 		switch {
-		case valueRefused(o.Err):
-			s.cfg.Log.WarnContext(ctx, "Postgres refused a notification because of a value in it; the notification is not accepted",
+		case limited.ValueRefused(o.Err):
+			a.stores.Log.WarnContext(ctx, "Postgres refused a notification because of a value in it; the notification is not accepted",
 				"notification_id", notifications[i].ID, "error", o.Err)
 			accepted[part[i]] = intake.Accepted{Err: intake.ErrUnstorable}
 			continue
 		case limited.LockedOut(o.Err):
-			s.cfg.Log.WarnContext(ctx, "another transaction in the database locks a notification; the notification is not accepted",
+			a.stores.Log.WarnContext(ctx, "another transaction in the database locks a notification; the notification is not accepted",
 				"notification_id", notifications[i].ID)
 			accepted[part[i]] = intake.Accepted{Err: o.Err}
 			continue
 		case o.Err != nil:
 			return o.Err
 		}
-		if o.Result.fresh {
-			notifications[i].CreatedAt, notifications[i].Arrival = o.Result.at, o.Result.arrival
+		if o.Result.Fresh {
+			notifications[i].CreatedAt, notifications[i].Arrival = o.Result.At, o.Result.Arrival
 		}
-		accepted[part[i]] = intake.Accepted{Known: !o.Result.fresh, First: o.Result.first}
-		if p := o.Result.placing; p != nil && !slices.Contains(under, p) {
+		accepted[part[i]] = intake.Accepted{Known: !o.Result.Fresh, First: o.Result.First}
+		if p := o.Result.Placing; p != nil && !slices.Contains(under, p) {
 			under = append(under, p)
 		}
 	}
-	s.placer.wait(ctx, under)
+	a.placer.Wait(ctx, under)
 	return nil
 }
 
 // insertAll inserts a single notification together with those of other callers, and many in a statement of their own.
 // Those that are locked are then tried again by themselves. What many left untried is not, to keep their order.
-func (s *Store) insertAll(ctx context.Context, all []*notification.Notification) []batch.Outcome[insertResult] {
-	var outcomes []batch.Outcome[insertResult]
+func (a *accepting) insertAll(ctx context.Context, all []*notification.Notification) []batch.Outcome[outbox.Inserted] {
+	var outcomes []batch.Outcome[outbox.Inserted]
 	if len(all) > 1 {
-		outcomes = s.insertApart(ctx, all)
-	} else if _, locked := s.locked.Load(lockedName(all[0])); locked {
-		return s.insertAlone(ctx, all)
+		outcomes = a.insertApart(ctx, all)
+	} else if _, locked := a.locked.Load(lockedName(all[0])); locked {
+		return a.insertAlone(ctx, all)
 	} else {
-		result, err := s.inserts.Do(ctx, all[0])
-		outcomes = []batch.Outcome[insertResult]{{Result: result, Err: err}}
+		result, err := a.inserts.Do(ctx, all[0])
+		outcomes = []batch.Outcome[outbox.Inserted]{{Result: result, Err: err}}
 	}
 	var locked sync.WaitGroup
 	for i, o := range outcomes {
 		if limited.LockedOut(o.Err) && (len(all) == 1 || !errors.Is(o.Err, limited.ErrLocked)) {
-			locked.Go(func() { outcomes[i] = s.insertAlone(ctx, all[i:i+1])[0] })
+			locked.Go(func() { outcomes[i] = a.insertAlone(ctx, all[i:i+1])[0] })
 		}
 	}
 	locked.Wait()
@@ -171,19 +200,19 @@ func (s *Store) insertAll(ctx context.Context, all []*notification.Notification)
 }
 
 // insertAlone inserts a notification that may be locked.
-func (s *Store) insertAlone(ctx context.Context, one []*notification.Notification) []batch.Outcome[insertResult] {
-	var outcomes []batch.Outcome[insertResult]
+func (a *accepting) insertAlone(ctx context.Context, one []*notification.Notification) []batch.Outcome[outbox.Inserted] {
+	var outcomes []batch.Outcome[outbox.Inserted]
 	id := one[0].ID
-	err := s.lockedAccepts.Do(ctx, func() error {
-		outcomes = s.insertApart(ctx, one)
-		s.noteLocked(lockedName(one[0]), limited.LockedOut(outcomes[0].Err))
+	err := a.waiting.Do(ctx, func() error {
+		outcomes = a.insertApart(ctx, one)
+		a.noteLocked(lockedName(one[0]), limited.LockedOut(outcomes[0].Err))
 		return outcomes[0].Err
 	})
 	if limited.LockedOut(err) {
-		err = describe("accept notification "+id, err)
+		err = limited.Describe("accept notification "+id, err)
 	}
 	if err != nil {
-		return []batch.Outcome[insertResult]{{Err: err}}
+		return []batch.Outcome[outbox.Inserted]{{Err: err}}
 	}
 	return outcomes
 }
@@ -198,93 +227,93 @@ func lockedName(n *notification.Notification) string {
 }
 
 // noteLocked notes whether a key or an id was found locked.
-func (s *Store) noteLocked(name string, locked bool) {
-	kept, _ := s.locked.Load(name)
+func (a *accepting) noteLocked(name string, locked bool) {
+	kept, _ := a.locked.Load(name)
 	timer, known := kept.(*time.Timer)
 	switch {
 	case !locked:
-		s.locked.Delete(name)
+		a.locked.Delete(name)
 	case known:
 		timer.Reset(lockedFor)
 	default:
-		s.locked.Store(name, time.AfterFunc(lockedFor, func() { s.locked.Delete(name) }))
+		a.locked.Store(name, time.AfterFunc(lockedFor, func() { a.locked.Delete(name) }))
 	}
 }
 
 // insertApart inserts notifications in one statement. When Postgres refuses that for a value, or it is locked out, it
 // takes the statement apart, until those that can't be inserted are by themselves.
-func (s *Store) insertApart(ctx context.Context, all []*notification.Notification) []batch.Outcome[insertResult] {
-	ctx, cancel := bounded(ctx, s.cfg.AcceptTimeout)
+func (a *accepting) insertApart(ctx context.Context, all []*notification.Notification) []batch.Outcome[outbox.Inserted] {
+	ctx, cancel := limited.Bounded(ctx, a.cfg.AcceptTimeout)
 	defer cancel()
 	var since time.Time
-	return batch.Divide(all, func(part []*notification.Notification) ([]insertResult, error) {
-		if !since.IsZero() && time.Since(since) > siftTime {
+	return batch.Divide(all, func(part []*notification.Notification) ([]outbox.Inserted, error) {
+		if !since.IsZero() && time.Since(since) > limited.SiftTime {
 			return nil, limited.ErrLocked
 		}
-		results, err := s.insert(ctx, part)
+		results, err := a.insert(ctx, part)
 		if limited.LockedOut(err) && since.IsZero() {
 			since = time.Now()
 		}
 		return results, err
-	}, refusedAlone)
+	}, limited.RefusedAlone)
 }
 
 // insert accepts notifications, all of them or none. Other statements look up those that were accepted before.
-func (s *Store) insert(ctx context.Context, batch []*notification.Notification) ([]insertResult, error) {
-	if err := s.accepting.Acquire(ctx, 1); err != nil {
-		return nil, s.notAccepted(ctx, "accept notifications", err)
+func (a *accepting) insert(ctx context.Context, batch []*notification.Notification) ([]outbox.Inserted, error) {
+	if err := a.connections.Acquire(ctx, 1); err != nil {
+		return nil, a.notAccepted(ctx, "accept notifications", err)
 	}
-	defer s.accepting.Release(1)
-	results, err := s.write(ctx, batch)
+	defer a.connections.Release(1)
+	results, err := a.write(ctx, batch)
 	if err == nil {
-		s.placer.place(ctx, batch, results)
+		a.placer.Place(ctx, batch, results)
 	}
-	if err == nil && slices.ContainsFunc(results, func(result insertResult) bool { return !result.fresh }) {
-		if err = s.findHolders(ctx, batch, results); err == nil {
-			err = s.findKnown(ctx, batch, results)
+	if err == nil && slices.ContainsFunc(results, func(result outbox.Inserted) bool { return !result.Fresh }) {
+		if err = a.findHolders(ctx, batch, results); err == nil {
+			err = a.findKnown(ctx, batch, results)
 		}
 	}
 	if err != nil {
-		return nil, s.notAccepted(ctx, "accept notifications", err)
+		return nil, a.notAccepted(ctx, "accept notifications", err)
 	}
 	return results, nil
 }
 
 // notAccepted describes an error of a step of accepting. When the step was too late, it has a connection made ready for
 // the next one, which goes on when the step has returned.
-func (s *Store) notAccepted(ctx context.Context, what string, err error) error {
+func (a *accepting) notAccepted(ctx context.Context, what string, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
-		s.readier.begin(ctx)
+		a.readier.begin(ctx)
 	}
-	return describe(what, err)
+	return limited.Describe(what, err)
 }
 
 // write writes the notifications whose ids are new. The results of the others stay empty.
-func (s *Store) write(ctx context.Context, batch []*notification.Notification) ([]insertResult, error) {
-	if s.copies(batch) {
-		results, err := s.copyRows(ctx, batch)
+func (a *accepting) write(ctx context.Context, batch []*notification.Notification) ([]outbox.Inserted, error) {
+	if a.copies(batch) {
+		results, err := a.copyRows(ctx, batch)
 		if !errors.Is(err, errIDTaken) {
 			return results, err
 		}
 	}
-	return s.insertRows(ctx, batch)
+	return a.insertRows(ctx, batch)
 }
 
 // insertRows inserts rows in one statement, which leaves those out that are there.
-func (s *Store) insertRows(ctx context.Context, batch []*notification.Notification) ([]insertResult, error) {
-	results := make([]insertResult, len(batch))
+func (a *accepting) insertRows(ctx context.Context, batch []*notification.Notification) ([]outbox.Inserted, error) {
+	results := make([]outbox.Inserted, len(batch))
 	places := make(map[string]int, len(batch)) // of the first with an id
 	for i, n := range slices.Backward(batch) {
 		places[n.ID] = i
 	}
-	rows, err := s.pool.Query(ctx, insertSQL, append(givenArgs(batch), s.counted, arrivalBlocks(batch))...)
+	rows, err := a.stores.Pool.Query(ctx, insertSQL, append(columns.GivenArgs(batch), a.counted, arrivalBlocks(batch))...)
 	if err != nil {
 		return nil, err
 	}
 	var id string
-	var found insertResult
-	_, err = pgx.ForEachRow(rows, []any{&id, &found.at, &found.arrival, &found.optedOut}, func() error {
-		found.fresh = true
+	var found outbox.Inserted
+	_, err = pgx.ForEachRow(rows, []any{&id, &found.At, &found.Arrival, &found.OptedOut}, func() error {
+		found.Fresh = true
 		results[places[id]] = found
 		return nil
 	})
@@ -292,31 +321,31 @@ func (s *Store) insertRows(ctx context.Context, batch []*notification.Notificati
 }
 
 // findHolders fills in the results of notifications whose idempotency keys others have taken meanwhile.
-func (s *Store) findHolders(ctx context.Context, batch []*notification.Notification, results []insertResult) error {
+func (a *accepting) findHolders(ctx context.Context, batch []*notification.Notification, results []outbox.Inserted) error {
 	var keys []string
 	for i, n := range batch {
-		if !results[i].fresh && n.IdempotencyKey != "" {
+		if !results[i].Fresh && n.IdempotencyKey != "" {
 			keys = append(keys, n.IdempotencyKey)
 		}
 	}
 	if len(keys) == 0 {
 		return nil
 	}
-	held, err := s.holders(ctx, keys)
+	held, err := a.holders(ctx, keys)
 	for i, n := range batch {
-		if first := held[n.IdempotencyKey]; !results[i].fresh && first != nil {
-			results[i] = insertResult{first: first}
+		if first := held[n.IdempotencyKey]; !results[i].Fresh && first != nil {
+			results[i] = outbox.Inserted{First: first}
 		}
 	}
 	return err
 }
 
 // findKnown fills in the results of notifications whose ids were accepted before.
-func (s *Store) findKnown(ctx context.Context, batch []*notification.Notification, results []insertResult) error {
+func (a *accepting) findKnown(ctx context.Context, batch []*notification.Notification, results []outbox.Inserted) error {
 	var ids []string
 	places := map[string][]int{}
 	for i, n := range batch {
-		if !results[i].fresh && results[i].first == nil {
+		if !results[i].Fresh && results[i].First == nil {
 			ids = append(ids, n.ID)
 			places[n.ID] = append(places[n.ID], i)
 		}
@@ -324,14 +353,14 @@ func (s *Store) findKnown(ctx context.Context, batch []*notification.Notificatio
 	if len(ids) == 0 {
 		return nil
 	}
-	known, err := s.known(ctx, ids)
+	known, err := a.known(ctx, ids)
 	if err != nil {
 		return err
 	}
 	for i := range known {
 		first := &known[i].Notification
 		for _, at := range places[first.ID] {
-			results[at] = insertResult{first: first}
+			results[at] = outbox.Inserted{First: first}
 		}
 		delete(places, first.ID)
 	}
@@ -342,8 +371,8 @@ func (s *Store) findKnown(ctx context.Context, batch []*notification.Notificatio
 }
 
 // known reads notifications that were accepted before.
-func (s *Store) known(ctx context.Context, ids []string) ([]row, error) {
-	rows, err := s.pool.Query(ctx, viewsSQL, ids)
+func (a *accepting) known(ctx context.Context, ids []string) ([]row, error) {
+	rows, err := a.stores.Pool.Query(ctx, viewsSQL, ids)
 	if err != nil {
 		return nil, err
 	}

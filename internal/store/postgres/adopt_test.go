@@ -13,29 +13,29 @@ import (
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/refusal"
-	"github.com/pacer-notify/pacer/internal/store/postgres"
+	"github.com/pacer-notify/pacer/internal/store/postgres/adopt"
 	"github.com/pacer-notify/pacer/internal/store/redis"
 	"github.com/pacer-notify/pacer/internal/store/storetest"
 	"github.com/pacer-notify/pacer/test/postgrestest"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
-// newDatabase is a store in a database that was never used.
-func newDatabase(t *testing.T) (*postgres.Store, *pgxpool.Pool) {
+// newDatabase is a database that was never used, beside a Redis.
+func newDatabase(t *testing.T) (*pgxpool.Pool, *agenda.Agendas) {
 	t.Helper()
 	pool, err := pgxpool.New(t.Context(), postgrestest.URL(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
-	_, store := open(t, pool, redistest.Client(t), agenda.Config{})
-	return store, pool
+	agendas, _ := open(t, pool, redistest.Client(t), agenda.Config{})
+	return pool, agendas
 }
 
 // kept is a page of what Redis keeps; each is "user id", and a key if it has one.
 type kept []string
 
-func (k kept) take(t *testing.T, to *postgres.Adoption) error {
+func (k kept) take(t *testing.T, to *adopt.Adoption) error {
 	t.Helper()
 	var states []*agenda.State
 	var content []*notification.Notification
@@ -69,8 +69,8 @@ func TestAdoptionTakesEachNotificationOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			store, pool := newDatabase(t)
-			done, err := store.Adopt(t.Context(), func(to *postgres.Adoption) (err error) {
+			pool, agendas := newDatabase(t)
+			done, err := adopt.Into(t.Context(), pool, agendas, func(to *adopt.Adoption) (err error) {
 				for _, page := range c.pages {
 					err = errors.Join(err, page.take(t, to))
 				}
@@ -88,7 +88,7 @@ func TestAdoptionTakesEachNotificationOnce(t *testing.T) {
 			if c.want == "" {
 				return
 			}
-			again, err := store.Adopt(t.Context(), func(*postgres.Adoption) error { return errors.New("used") })
+			again, err := adopt.Into(t.Context(), pool, agendas, func(*adopt.Adoption) error { return errors.New("used") })
 			if err != nil || again != nil || done.Notifications != int64(strings.Count(c.want, ",")+1) {
 				t.Errorf("%+v was adopted, then %+v, %v", done, again, err)
 			}
@@ -99,22 +99,22 @@ func TestAdoptionTakesEachNotificationOnce(t *testing.T) {
 // Of processes that start together, one adopts.
 func TestOneProcessAdopts(t *testing.T) {
 	t.Parallel()
-	store, _ := newDatabase(t)
+	pool, agendas := newDatabase(t)
 	begun, results := make(chan struct{}), make(chan bool, 2)
-	adopt := func(fill func(*postgres.Adoption) error) {
-		done, err := store.Adopt(t.Context(), fill)
+	into := func(fill func(*adopt.Adoption) error) {
+		done, err := adopt.Into(t.Context(), pool, agendas, fill)
 		if err != nil {
 			t.Error(err)
 		}
 		results <- done != nil
 	}
-	go adopt(func(*postgres.Adoption) error {
+	go into(func(*adopt.Adoption) error {
 		close(begun)
 		time.Sleep(100 * time.Millisecond) //nolint:forbidigo // the other one waits for as long
 		return nil
 	})
 	<-begun
-	adopt(func(*postgres.Adoption) error { return errors.New("it is not new") })
+	into(func(*adopt.Adoption) error { return errors.New("it is not new") })
 	if first, second := <-results, <-results; first == second {
 		t.Errorf("adopted: %t, %t", first, second)
 	}
@@ -124,10 +124,10 @@ func TestOneProcessAdopts(t *testing.T) {
 // are small enough for memory, however many there are.
 func TestAdoptionKnowsWhenARetryIsDue(t *testing.T) {
 	t.Parallel()
-	store, pool := newDatabase(t)
+	pool, agendas := newDatabase(t)
 	client := redistest.Client(t)
-	agendas, err := agenda.New(client, agenda.Config{Partitions: 1, Settings: storetest.Settings, Lease: time.Hour})
-	from := redis.New(client, agendas)
+	kept, err := agenda.New(client, agenda.Config{Partitions: 1, Settings: storetest.Settings, Lease: time.Hour})
+	from := redis.New(client, kept)
 	for i := range 300 {
 		n := &notification.Notification{ID: fmt.Sprint(i), UserID: "ada", Category: "free", Channel: "log", Priority: 3}
 		_, accepted := from.Accept(t.Context(), []*notification.Notification{n})
@@ -137,7 +137,7 @@ func TestAdoptionKnowsWhenARetryIsDue(t *testing.T) {
 	served, take := from.Take(t.Context(), dispatch.TakeRequest{ID: "ask", Wakeups: pulled.Pulled, Capacity: 2})
 	_, settle := from.Settle(t.Context(), served.Results[0].Grants[0],
 		dispatch.Outcome{Disposition: dispatch.Retry, Reason: "503", RetryAfter: 5 * time.Hour, Failure: true})
-	_, adopt := store.Adopt(t.Context(), func(to *postgres.Adoption) error {
+	_, adopted := adopt.Into(t.Context(), pool, agendas, func(to *adopt.Adoption) error {
 		return from.EachKept(t.Context(), func(states []*agenda.State, content []*notification.Notification) error {
 			if len(states) > 100 {
 				t.Errorf("%d are read at a time", len(states))
@@ -146,7 +146,7 @@ func TestAdoptionKnowsWhenARetryIsDue(t *testing.T) {
 		})
 	})
 	var retried, sending, waiting int
-	err = errors.Join(err, pull, take, settle, adopt, pool.QueryRow(t.Context(), `SELECT
+	err = errors.Join(err, pull, take, settle, adopted, pool.QueryRow(t.Context(), `SELECT
 		count(*) FILTER (WHERE status = 'retrying' AND
 			to_timestamp(not_before / 1e6) BETWEEN now() + '4 h' AND now() + '5 h'),
 		count(*) FILTER (WHERE status = 'retrying' AND to_timestamp(not_before / 1e6) BETWEEN now() AND now() + '3 h'),

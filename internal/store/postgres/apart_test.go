@@ -19,6 +19,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/store/postgres"
+	"github.com/pacer-notify/pacer/internal/store/postgres/connect"
 	"github.com/pacer-notify/pacer/internal/store/storetest"
 	"github.com/pacer-notify/pacer/test/postgrestest"
 	"github.com/pacer-notify/pacer/test/redistest"
@@ -47,7 +48,7 @@ func countedWorld(t *testing.T, text string, change ...func(*postgres.Config)) (
 	c := &counter{text: text}
 	w := newWorldOn(t, redistest.Client(t), agenda.Config{MaxCrashes: storetest.MaxCrashes, Lease: time.Hour},
 		postgrestest.URL(t), func(config *pgxpool.Config) {
-			postgres.Direct(config)
+			connect.Direct(config)
 			config.ConnConfig.Tracer = c
 		}, change...)
 	return w, c

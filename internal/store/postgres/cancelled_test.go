@@ -7,6 +7,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/store/postgres"
+	"github.com/pacer-notify/pacer/internal/store/postgres/relay"
 )
 
 // A process dies, or is stopped, between the two steps of a cancel: Postgres knows that the notification has ended, and
@@ -88,7 +89,7 @@ func TestACancelMayOvertakeARebuild(t *testing.T) {
 				}
 				return nil
 			})
-			rebuilder := postgres.NewRelay(slow.store, postgres.RelayConfig{
+			rebuilder := relay.New(slow.store.Stores, relay.Config{
 				Check:   func(*notification.Notification) error { return nil },
 				Windows: func(string) time.Duration { return time.Hour },
 			})

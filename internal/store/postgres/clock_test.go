@@ -12,6 +12,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/store/postgres"
+	"github.com/pacer-notify/pacer/internal/store/postgres/connect"
 	"github.com/pacer-notify/pacer/test/postgrestest"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
@@ -41,7 +42,7 @@ func newClockWorld(t *testing.T, cfg agenda.Config, change ...func(*postgres.Con
 		t.Fatal(err)
 	}
 	return newWorldOn(t, redistest.Client(t), cfg, address, func(config *pgxpool.Config) {
-		postgres.Direct(config)
+		connect.Direct(config)
 		config.ConnConfig.RuntimeParams["search_path"] = "clock,pg_catalog,public"
 	}, change...)
 }

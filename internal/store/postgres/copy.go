@@ -3,7 +3,6 @@ package postgres
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,17 +13,19 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/store/postgres/columns"
 	"github.com/pacer-notify/pacer/internal/store/postgres/limited"
+	"github.com/pacer-notify/pacer/internal/store/postgres/outbox"
 )
 
 // copySQL takes rows as they come, at little more than half of what insertSQL costs Postgres. An id that is there fails
 // all of them. The trigger that notes them in the outbox sees them as it sees those of insertSQL.
-const copySQL = "COPY pacer.notifications (" + givenColumns + ", accepted_at, arrival) FROM STDIN (FORMAT binary)"
+const copySQL = "COPY pacer.notifications (" + columns.GivenColumns + ", accepted_at, arrival) FROM STDIN (FORMAT binary)"
 
 // beginCopySQL says the database's time, and takes blocks of arrivals: with defaults for them, COPY would take the rows
 // one by one. $1 and $2 are insertSQL's $17 and $18.
 const beginCopySQL = `SELECT clock_timestamp(), ARRAY (SELECT nextval('pacer.arrivals') FROM generate_series(1, $2))
-FROM set_config('pacer.counted', $1, true) counted, ` + setLockWait
+FROM set_config('pacer.counted', $1, true) counted, ` + limited.SetLockWait
 
 // optOutsSQL returns what those of some users have opted out of who have.
 const optOutsSQL = `
@@ -34,30 +35,27 @@ WHERE user_id = ANY ($1) AND (opt_out_categories <> '{}' OR opt_out_channels <> 
 // errIDTaken says that an id or a key of what was to be copied is there already, or is being accepted, or came twice.
 var errIDTaken = errors.New("an id is taken")
 
-// uniqueViolation is the code of Postgres's error for a key that is taken.
-const uniqueViolation = "23505"
-
 // copies reports whether a batch is worth the two round trips more that copying it takes, and whether its ids are new,
 // as far as their form tells. Ids that a producer chose come twice when it repeats a batch.
-func (s *Store) copies(batch []*notification.Notification) bool {
-	return len(batch) >= s.cfg.CopyLeast &&
-		!slices.ContainsFunc(batch, func(n *notification.Notification) bool { return !s.cfg.MadeHere(n.ID) })
+func (a *accepting) copies(batch []*notification.Notification) bool {
+	return len(batch) >= a.cfg.CopyLeast &&
+		!slices.ContainsFunc(batch, func(n *notification.Notification) bool { return !a.cfg.MadeHere(n.ID) })
 }
 
 // copyRows writes all rows of a batch, or none of them.
-func (s *Store) copyRows(ctx context.Context, batch []*notification.Notification) ([]insertResult, error) {
-	conn, err := s.pool.Acquire(ctx)
+func (a *accepting) copyRows(ctx context.Context, batch []*notification.Notification) ([]outbox.Inserted, error) {
+	conn, err := a.stores.Pool.Acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Release() // a connection whose transaction is open is closed
-	begun, err := s.beginCopy(ctx, conn, batch)
+	begun, err := a.beginCopy(ctx, conn, batch)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := conn.Conn().PgConn().CopyFrom(ctx, bytes.NewReader(encodeRows(batch, begun)), copySQL); err != nil {
+	if _, err := conn.Conn().PgConn().CopyFrom(ctx, bytes.NewReader(columns.Encode(batch, begun.at, begun.arrival)), copySQL); err != nil {
 		failed, ok := errors.AsType[*pgconn.PgError](err)
-		if ok && failed.Code == uniqueViolation || limited.LockedOut(err) {
+		if ok && failed.Code == limited.UniqueViolation || limited.LockedOut(err) {
 			_, err = conn.Exec(ctx, "ROLLBACK")
 			return nil, errors.Join(errIDTaken, err)
 		}
@@ -67,10 +65,10 @@ func (s *Store) copyRows(ctx context.Context, batch []*notification.Notification
 	if err != nil {
 		return nil, err
 	}
-	results := make([]insertResult, len(batch))
+	results := make([]outbox.Inserted, len(batch))
 	for i, n := range batch {
-		results[i] = insertResult{
-			at: begun.at, arrival: begun.arrival(i), fresh: true, optedOut: optedOut[n.UserID].declines(n),
+		results[i] = outbox.Inserted{
+			At: begun.at, Arrival: begun.arrival(i), Fresh: true, OptedOut: optedOut[n.UserID].declines(n),
 		}
 	}
 	return results, nil
@@ -86,11 +84,11 @@ type begunCopy struct {
 func (b begunCopy) arrival(i int) int64 { return b.blocks[i/arrivalBlock] + int64(i%arrivalBlock) }
 
 // beginCopy begins a transaction.
-func (s *Store) beginCopy(ctx context.Context, conn *pgxpool.Conn, batch []*notification.Notification,
+func (a *accepting) beginCopy(ctx context.Context, conn *pgxpool.Conn, batch []*notification.Notification,
 ) (begun begunCopy, err error) {
 	b := &pgx.Batch{} // one round trip
 	b.Queue("BEGIN")
-	b.Queue(beginCopySQL, s.counted, arrivalBlocks(batch)).QueryRow(func(row pgx.Row) error {
+	b.Queue(beginCopySQL, a.counted, arrivalBlocks(batch)).QueryRow(func(row pgx.Row) error {
 		return row.Scan(&begun.at, &begun.blocks)
 	})
 	return begun, conn.SendBatch(ctx, b).Close()
@@ -131,51 +129,4 @@ func commitCopy(ctx context.Context, conn *pgxpool.Conn, batch []*notification.N
 		return nil
 	})
 	return found, conn.SendBatch(ctx, b).Close()
-}
-
-// copyHeader begins rows in Postgres's binary format: its signature, no flags, no extension.
-const copyHeader = "PGCOPY\n\xff\r\n\x00\x00\x00\x00\x00\x00\x00\x00\x00"
-
-// rowSize is about how long a row of little content is.
-const rowSize = 256
-
-// encodeRows writes a batch as copySQL reads it.
-func encodeRows(batch []*notification.Notification, begun begunCopy) []byte {
-	size := 0
-	for _, n := range batch {
-		size += rowSize + len(n.UserID) + len(n.To) + len(n.Title) + len(n.Body) + len(n.Data) + len(n.Override)
-	}
-	rows := append(make([]byte, 0, size), copyHeader...)
-	for i, n := range batch {
-		rows = binary.BigEndian.AppendUint16(rows, givenCount+2)
-		rows = appendTime(appendGiven(rows, n), begun.at)
-		rows = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(rows, 8), uint64(begun.arrival(i)))
-	}
-	return binary.BigEndian.AppendUint16(rows, 0xffff) // the end
-}
-
-func appendText[T string | []byte](rows []byte, text T) []byte {
-	return append(binary.BigEndian.AppendUint32(rows, uint32(len(text))), text...)
-}
-
-// absent is the length of NULL.
-const absent = 0xffffffff
-
-// appendDocument appends a text or JSON, and NULL for none.
-func appendDocument(rows, document []byte) []byte {
-	if len(document) == 0 {
-		return binary.BigEndian.AppendUint32(rows, absent)
-	}
-	return appendText(rows, document)
-}
-
-// copyEpoch is the moment from which Postgres counts: the beginning of the year 2000, in µs.
-const copyEpoch = 946_684_800_000_000
-
-// appendTime appends a time, and NULL for the zero time.
-func appendTime(rows []byte, t time.Time) []byte {
-	if t.IsZero() {
-		return binary.BigEndian.AppendUint32(rows, absent)
-	}
-	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(rows, 8), uint64(t.UnixMicro()-copyEpoch))
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/store/postgres/limited"
 )
 
 // keysAtOnce is how many idempotency keys one statement looks up.
@@ -23,11 +24,11 @@ WHERE idempotency_key = ANY ($1) AND ended_at IS NOT NULL AND accepted_at < cloc
 )
 
 // holders returns the notifications that have some idempotency keys, by key. It frees the keys that are over.
-func (s *Store) holders(ctx context.Context, keys []string) (map[string]*notification.Notification, error) {
+func (a *accepting) holders(ctx context.Context, keys []string) (map[string]*notification.Notification, error) {
 	held := make(map[string]*notification.Notification, len(keys))
 	var over []string
 	for some := range slices.Chunk(keys, keysAtOnce) {
-		rows, err := s.pool.Query(ctx, holdersSQL, some)
+		rows, err := a.stores.Pool.Query(ctx, holdersSQL, some)
 		if err != nil {
 			return nil, err
 		}
@@ -47,24 +48,24 @@ func (s *Store) holders(ctx context.Context, keys []string) (map[string]*notific
 	if len(over) == 0 {
 		return held, nil
 	}
-	_, err := s.changes.Exec(ctx, freeKeysSQL, over, intake.KeyLife)
+	_, err := a.stores.Changes.Exec(ctx, freeKeysSQL, over, intake.KeyLife)
 	return held, err
 }
 
 // Holder implements [intake.Store].
-func (s *Store) Holder(ctx context.Context, key string) (*notification.Notification, error) {
-	ctx, cancel := bounded(ctx, s.cfg.AcceptTimeout)
+func (a *accepting) Holder(ctx context.Context, key string) (*notification.Notification, error) {
+	ctx, cancel := limited.Bounded(ctx, a.cfg.AcceptTimeout)
 	defer cancel()
-	held, err := s.holders(ctx, []string{key})
+	held, err := a.holders(ctx, []string{key})
 	if err != nil {
-		return nil, s.notAccepted(ctx, "look up an idempotency key", err)
+		return nil, a.notAccepted(ctx, "look up an idempotency key", err)
 	}
 	return held[key], nil
 }
 
 // acceptHeld finds the results of those of a batch whose idempotency keys have notifications already, and returns the
 // indexes of the others. So a batch that is repeated whole writes nothing.
-func (s *Store) acceptHeld(ctx context.Context, batch []*notification.Notification, accepted []intake.Accepted,
+func (a *accepting) acceptHeld(ctx context.Context, batch []*notification.Notification, accepted []intake.Accepted,
 ) (others []int, err error) {
 	var keys []string
 	for _, n := range batch {
@@ -74,10 +75,10 @@ func (s *Store) acceptHeld(ctx context.Context, batch []*notification.Notificati
 	}
 	held := map[string]*notification.Notification{}
 	if len(keys) > 0 {
-		ctx, cancel := bounded(ctx, s.cfg.AcceptTimeout)
+		ctx, cancel := limited.Bounded(ctx, a.cfg.AcceptTimeout)
 		defer cancel()
-		if held, err = s.holders(ctx, keys); err != nil {
-			return nil, s.notAccepted(ctx, "look up idempotency keys", err)
+		if held, err = a.holders(ctx, keys); err != nil {
+			return nil, a.notAccepted(ctx, "look up idempotency keys", err)
 		}
 	}
 	for i, n := range batch {

@@ -7,11 +7,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/notification"
-	"github.com/pacer-notify/pacer/internal/store/postgres"
-	"github.com/pacer-notify/pacer/test/postgrestest"
+	"github.com/pacer-notify/pacer/internal/store/postgres/relay"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
@@ -28,8 +26,10 @@ func keyed(key, fingerprint string) *notification.Notification {
 // purge leaves it for as long. Afterwards the key is free, and the purge takes what had it.
 func TestAKeyIsFreeADayLaterAndAfterTheEnd(t *testing.T) {
 	t.Parallel()
-	w := newWorldOn(t, redistest.Client(t), agenda.Config{}, postgrestest.URL(t), postgres.Direct,
-		func(cfg *postgres.Config) { cfg.Retention = time.Hour })
+	w := newWorld(t, redistest.Client(t))
+	w.relay = relay.New(w.store.Stores, relay.Config{
+		Retention: time.Hour, Windows: func(string) time.Duration { return time.Hour },
+	})
 	accept := func(n *notification.Notification) intake.Accepted {
 		t.Helper()
 		accepted, err := w.store.Accept(t.Context(), []*notification.Notification{n})

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/store/postgres/limited"
 )
 
 const (
@@ -81,16 +82,16 @@ var rareEnds = []notification.Status{
 // List returns a page of notifications, newest first. It returns a [notification.FieldError] for a cursor that no
 // listing gave. The statuses scheduled, queued and deferred differ on Redis only: for those it looks at a bounded
 // number of notifications that wait.
-func (s *Store) List(ctx context.Context, f notification.Filter) (*notification.Page, error) {
+func (l *lookups) List(ctx context.Context, f notification.Filter) (*notification.Page, error) {
 	page := &notification.Page{Next: f.Cursor}
 	for looked := 0; ; {
 		next := f
 		next.Cursor, next.Limit = page.Next, f.Limit-len(page.Items)
-		found, err := s.Find(ctx, next)
+		found, err := l.Find(ctx, next)
 		if err != nil {
 			return nil, err
 		}
-		views, err := s.views(ctx, found.IDs)
+		views, err := l.views(ctx, found.IDs)
 		if err != nil {
 			return nil, err
 		}
@@ -112,17 +113,17 @@ func (s *Store) List(ctx context.Context, f notification.Filter) (*notification.
 }
 
 // views returns notifications in the order of their ids. One that was purged meanwhile is missing.
-func (s *Store) views(ctx context.Context, ids []string) ([]row, error) {
+func (l *lookups) views(ctx context.Context, ids []string) ([]row, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	rows, err := s.pool.Query(ctx, viewsSQL, ids)
+	rows, err := l.stores.Pool.Query(ctx, viewsSQL, ids)
 	if err != nil {
-		return nil, describe("list notifications", err)
+		return nil, limited.Describe("list notifications", err)
 	}
 	views, err := pgx.CollectRows(rows, scanRow)
 	if err != nil {
-		return nil, describe("list notifications", err)
+		return nil, limited.Describe("list notifications", err)
 	}
 	order := make(map[string]int, len(ids))
 	for i, id := range ids {
@@ -133,7 +134,7 @@ func (s *Store) views(ctx context.Context, ids []string) ([]row, error) {
 	placing.SetLimit(placesAtOnce)
 	for i := range views {
 		placing.Go(func() error {
-			s.place(ctx, &views[i])
+			l.place(ctx, &views[i])
 			return nil
 		})
 	}
@@ -141,7 +142,7 @@ func (s *Store) views(ctx context.Context, ids []string) ([]row, error) {
 }
 
 // Find returns the ids of a page of notifications that may match, newest first.
-func (s *Store) Find(ctx context.Context, f notification.Filter) (*notification.Found, error) {
+func (l *lookups) Find(ctx context.Context, f notification.Filter) (*notification.Found, error) {
 	at, id, err := parseCursor(f.Cursor)
 	if err != nil {
 		return nil, err
@@ -153,7 +154,7 @@ func (s *Store) Find(ctx context.Context, f notification.Filter) (*notification.
 	for _, status := range f.Statuses {
 		open, rare = open && !status.Ended(), rare && slices.Contains(rareEnds, status)
 	}
-	budget := s.cfg.RowsLooked
+	budget := l.rowsLooked
 	if f.UserID != "" || rare {
 		budget = max(1, budget/scatteredCost)
 	}
@@ -164,16 +165,16 @@ func (s *Store) Find(ctx context.Context, f notification.Filter) (*notification.
 	var rows pgx.Rows
 	switch { // the statement that finds with the fewest rows
 	case f.UserID != "":
-		rows, err = s.pool.Query(ctx, findUserSQL, append(args, f.UserID)...)
+		rows, err = l.stores.Pool.Query(ctx, findUserSQL, append(args, f.UserID)...)
 	case open:
-		rows, err = s.pool.Query(ctx, findOpenSQL, args...)
+		rows, err = l.stores.Pool.Query(ctx, findOpenSQL, args...)
 	case rare:
-		rows, err = s.pool.Query(ctx, findEndedSQL, args...)
+		rows, err = l.stores.Pool.Query(ctx, findEndedSQL, args...)
 	default:
-		rows, err = s.pool.Query(ctx, findSQL, args...)
+		rows, err = l.stores.Pool.Query(ctx, findSQL, args...)
 	}
 	if err != nil {
-		return nil, describe("find notifications", err)
+		return nil, limited.Describe("find notifications", err)
 	}
 	return collectFound(rows, f.Limit, budget)
 }
@@ -193,7 +194,7 @@ func collectFound(rows pgx.Rows, limit, budget int) (*notification.Found, error)
 		}
 		return nil
 	}); err != nil {
-		return nil, describe("find notifications", err)
+		return nil, limited.Describe("find notifications", err)
 	}
 	if len(page.IDs) == limit || last.spent >= budget {
 		page.Next = formatCursor(last.at, last.id)

@@ -8,7 +8,8 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/notification"
-	"github.com/pacer-notify/pacer/internal/store/postgres"
+	"github.com/pacer-notify/pacer/internal/store/postgres/connect"
+	"github.com/pacer-notify/pacer/internal/store/postgres/relay"
 	"github.com/pacer-notify/pacer/test/postgrestest"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
@@ -18,7 +19,7 @@ func (w *world) on(t *testing.T, address string) *world {
 	t.Helper()
 	_ = w.store.Close()
 	w.pool.Close()
-	return newWorldOn(t, w.redis, w.cfg, address, postgres.Direct)
+	return newWorldOn(t, w.redis, w.cfg, address, connect.Direct)
 }
 
 // marked makes rounds until Redis remembers a mark that is newer than everything written up to now.
@@ -42,7 +43,7 @@ func (w *world) marked(t *testing.T) {
 func TestAnOlderDatabaseIsNoticed(t *testing.T) {
 	t.Parallel()
 	address := postgrestest.URL(t)
-	w := newWorldOn(t, redistest.Client(t), agenda.Config{MaxCrashes: 1000}, address, postgres.Direct)
+	w := newWorldOn(t, redistest.Client(t), agenda.Config{MaxCrashes: 1000}, address, connect.Direct)
 	w.accept(t, "ada", "free", 3)
 	w.accept(t, "ada", "slow", 2)
 	w.acceptOne(t, notification.Notification{ID: "old", Category: "free", CollapseKey: "score"})
@@ -126,7 +127,7 @@ func TestRelaysDoNotTakeEachOtherForAnotherHistory(t *testing.T) {
 	before := w.epochOf(t, "ada")
 	var relays sync.WaitGroup
 	for range 4 {
-		relay := postgres.NewRelay(w.store, postgres.RelayConfig{
+		relay := relay.New(w.store.Stores, relay.Config{
 			Check:   func(*notification.Notification) error { return nil },
 			Windows: func(string) time.Duration { return time.Hour },
 		})

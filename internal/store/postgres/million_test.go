@@ -18,6 +18,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/store/postgres"
+	"github.com/pacer-notify/pacer/internal/store/postgres/rebuild"
+	"github.com/pacer-notify/pacer/internal/store/postgres/relay"
 	"github.com/pacer-notify/pacer/internal/store/storetest"
 	"github.com/pacer-notify/pacer/internal/throttle"
 	"github.com/pacer-notify/pacer/test/redistest"
@@ -65,10 +67,10 @@ func (w *world) runJobsOverAMillion(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer pool.Close()
-	store := postgres.New(pool, w.agendas, postgres.Config{Log: slog.New(slog.DiscardHandler), Retention: time.Hour})
+	store := postgres.New(pool, w.agendas, postgres.Config{Log: slog.New(slog.DiscardHandler)})
 	defer func() { _ = store.Close() }()
 	now, day := time.Now(), throttle.Rule{Max: 60, Per: 24 * time.Hour}
-	relay := postgres.NewRelay(store, postgres.RelayConfig{Windows: func(string) time.Duration { return day.Per }})
+	relay := relay.New(store.Stores, relay.Config{Retention: time.Hour, Windows: func(string) time.Duration { return day.Per }})
 	if n := storetest.CheckMany(t, store, now.Add(-24*time.Hour), now, day); n < 100_000 {
 		t.Errorf("the checker found %d violations", n)
 	}
@@ -86,7 +88,7 @@ func (w *world) runJobsOverAMillion(t *testing.T) {
 	}{
 		{name: "rebuild", do: func() error { _, err := relay.Rebuild(t.Context()); return err }},
 		{name: "verify", do: func() error {
-			return relay.Verify(t.Context(), func(postgres.Difference) error { differences++; return nil })
+			return relay.Verify(t.Context(), func(rebuild.Difference) error { differences++; return nil })
 		}},
 		{name: "history", do: func() error {
 			hours, err := store.History(t.Context(), now.Add(-30*24*time.Hour), now)

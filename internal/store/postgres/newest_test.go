@@ -129,10 +129,10 @@ func TestWhatNothingSupersedesIsClaimed(t *testing.T) {
 // What a producer wrote into the database replaces nothing until a process has allowed it.
 func TestNothingUncheckedSupersedes(t *testing.T) {
 	t.Parallel()
-	w := refusing(t, hasty)
+	w := newWorld(t, redistest.Client(t))
 	w.acceptOne(t, notification.Notification{ID: "old", CollapseKey: "score"})
 	w.exec(t, `SELECT pacer.enqueue('{"id":"bad","user_id":"ada","category":"free","channel":"log","collapse_key":"score"}')`)
-	w.relay = w.lagging("free")
+	w.relay = w.lagging("free", hasty)
 	w.round(t)
 	if got := w.deliverAll(t); !slices.Equal(got, []string{"old"}) {
 		t.Errorf("delivered %q, want the old one", got)

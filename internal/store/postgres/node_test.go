@@ -12,14 +12,14 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/push/pushtest"
 	"github.com/pacer-notify/pacer/internal/refusal"
-	"github.com/pacer-notify/pacer/internal/store/postgres"
+	"github.com/pacer-notify/pacer/internal/store/postgres/connect"
 )
 
 // nodePool connects to an empty database as a process does, through a network that can swallow its connections.
 func nodePool(t *testing.T) (*pgxpool.Pool, *pushtest.Blackhole) {
 	t.Helper()
 	address, hole := blackhole(t)
-	pool, err := postgres.Open(t.Context(), address, nil)
+	pool, err := connect.Open(t.Context(), address, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,10 +28,10 @@ func nodePool(t *testing.T) (*pgxpool.Pool, *pushtest.Blackhole) {
 }
 
 // takeNode takes a database. It gives what the process logs, and what it is told when it has lost the database.
-func takeNode(t *testing.T, pool *pgxpool.Pool) (n *postgres.Node, log messages, lost <-chan error) {
+func takeNode(t *testing.T, pool *pgxpool.Pool) (n *connect.Node, log messages, lost <-chan error) {
 	t.Helper()
 	log, told := make(messages, 1000), make(chan error, 1)
-	n, err := postgres.TakeNode(t.Context(), pool, func(why error) { told <- why },
+	n, err := connect.TakeNode(t.Context(), pool, func(why error) { told <- why },
 		slog.New(slog.NewTextHandler(log, nil)))
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +51,7 @@ func endNode(t *testing.T, pool *pgxpool.Pool) {
 	if err := pool.QueryRow(t.Context(), `SELECT pg_terminate_backend(pid, 60000) FROM pg_locks
 		WHERE locktype = 'advisory' AND classid = 0 AND objid = $1 AND granted
 			AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`,
-		postgres.NodeLock).Scan(&ended); err != nil || !ended {
+		connect.NodeLock).Scan(&ended); err != nil || !ended {
 		t.Fatalf("the connection with the lock has ended: %t, %v", ended, err)
 	}
 }
@@ -83,7 +83,7 @@ func TestANodeTakesItsDatabaseAgain(t *testing.T) {
 			}
 			cancel()
 			<-ran
-			if _, err := postgres.TakeNode(t.Context(), pool, nil, nil); !isRefusal(err) {
+			if _, err := connect.TakeNode(t.Context(), pool, nil, nil); !isRefusal(err) {
 				t.Errorf("another process gets %v, want a refusal", err)
 			}
 		})

@@ -8,13 +8,14 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/store/postgres"
+	"github.com/pacer-notify/pacer/internal/store/postgres/outbox"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
 // wantOnTheWay checks which notifications of ada may not be in their backlogs yet, and in which order.
 func (w *world) wantOnTheWay(t *testing.T, want ...string) []*notification.Notification {
 	t.Helper()
-	found, err := w.store.OnTheWay(t.Context(), []string{"ada", "eve"})
+	found, err := outbox.OnTheWay(t.Context(), w.store.Stores, []string{"ada", "eve"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,10 +79,10 @@ func TestTooManyOnTheWay(t *testing.T) {
 		want     error
 	}{
 		"as many as are counted":        {ada: 500},
-		"too many of the user":          {ada: 501, want: postgres.ErrLags},
+		"too many of the user":          {ada: 501, want: outbox.ErrLags},
 		"as many as are looked at":      {ada: 1, bob: 4999},
-		"too many of all users":         {ada: 1, bob: 5000, want: postgres.ErrLags},
-		"too many of other users alone": {bob: 5001, want: postgres.ErrLags},
+		"too many of all users":         {ada: 1, bob: 5000, want: outbox.ErrLags},
+		"too many of other users alone": {bob: 5001, want: outbox.ErrLags},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -90,7 +91,7 @@ func TestTooManyOnTheWay(t *testing.T) {
 				SELECT 'n' || i, CASE WHEN i <= $1 THEN 'ada' ELSE 'bob' END, 'free', 'log', 3
 				FROM generate_series(1, $1::int + $2::int) i`, c.ada, c.bob)
 			w.later(t, time.Minute)
-			found, err := w.store.OnTheWay(t.Context(), []string{"ada"})
+			found, err := outbox.OnTheWay(t.Context(), w.store.Stores, []string{"ada"})
 			if !errors.Is(err, c.want) || err == nil && len(found) != c.ada {
 				t.Errorf("found %d of %d, error %v, want %v", len(found), c.ada, err, c.want)
 			}

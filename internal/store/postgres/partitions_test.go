@@ -18,6 +18,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/stats"
 	"github.com/pacer-notify/pacer/internal/store/postgres"
+	"github.com/pacer-notify/pacer/internal/store/postgres/relay"
 	"github.com/pacer-notify/pacer/internal/store/storetest"
 	"github.com/pacer-notify/pacer/test/postgrestest"
 	"github.com/pacer-notify/pacer/test/redistest"
@@ -222,7 +223,7 @@ func TestARoundReadsLittleWhileRedisIsAway(t *testing.T) {
 		w.enqueueMany(t, w.userOf(partition), 600)
 	}
 	p := w.process(t, postgres.Config{StatementTimeout: time.Minute}, func(*process) error { return errShard })
-	relay := postgres.NewRelay(p.store, postgres.RelayConfig{
+	relay := relay.New(p.store.Stores, relay.Config{
 		Check:   func(*notification.Notification) error { return nil },
 		Windows: func(string) time.Duration { return time.Hour },
 	})

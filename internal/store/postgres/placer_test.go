@@ -102,8 +102,7 @@ func TestALateNotificationTakesItsOwnPlace(t *testing.T) {
 func TestWhatExceedsTheRoomIsCarriedOver(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, redistest.Client(t))
-	s := w.standing(t, postgres.Config{PlacePatience: time.Millisecond})
-	s.store.PlaceAtMost(32) // two single ones
+	s := w.standing(t, postgres.Config{PlacePatience: time.Millisecond, PlaceRoom: 32}) // two single ones
 	for i := range 40 {
 		n := batchOf("ada", "free", 1)[0]
 		n.ID = fmt.Sprintf("single-%02d", i)

@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"github.com/pacer-notify/pacer/internal/store/postgres"
+	"github.com/pacer-notify/pacer/internal/store/postgres/connect"
 	"github.com/pacer-notify/pacer/test/postgrestest"
 )
 
@@ -134,7 +134,7 @@ type planMode struct {
 }
 
 func sessionSettings(planCacheMode string) map[string]string {
-	settings := postgres.SessionParams()
+	settings := connect.SessionParams()
 	settings["plan_cache_mode"] = planCacheMode
 	return settings
 }

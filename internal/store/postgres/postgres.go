@@ -26,21 +26,19 @@ package postgres
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
-	"github.com/pacer-notify/pacer/internal/batch"
-	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/store/postgres/limited"
+	"github.com/pacer-notify/pacer/internal/store/postgres/outbox"
+	"github.com/pacer-notify/pacer/internal/store/postgres/seam"
+	"github.com/pacer-notify/pacer/internal/store/postgres/stream"
+	"github.com/pacer-notify/pacer/internal/store/postgres/totals"
 )
 
 // Config of a Store.
@@ -62,24 +60,21 @@ type Config struct {
 	StatementTimeout time.Duration
 	// PlacePatience is how long a response waits for Redis after Postgres has accepted. Defaults to 500 ms.
 	PlacePatience time.Duration
+	// PlaceRoom bounds how many notifications a process has on their way to Redis. The relay places those that exceed
+	// it. Defaults to 20,000.
+	PlaceRoom int64
 	// ClaimPatience is how long a claim is tried anew when it fails, before its grant is returned. Defaults to 5 s.
 	ClaimPatience time.Duration
 	// LostPatience is how long a result that Postgres has waits for a partition that has lost its state: once that is
 	// rebuilt, Redis learns of the result too. Defaults to 30 s.
 	LostPatience time.Duration
-	// RefusalPatience is how long all processes must have refused a notification that a producer wrote into the
-	// database before it ends as failed: some may have another policy or other channels for a while. Defaults to a
-	// minute.
-	RefusalPatience time.Duration
 	// Apart is true for a process without metrics of its own, such as a producer. Another process counts what it
 	// accepts.
 	Apart bool
 	// RowsLooked is how many rows a statement looks at to find those that a filter selects; fewer where rows are dear,
 	// such as long texts that are searched. Defaults to 5,000.
 	RowsLooked int
-	// Retention is how long ended notifications are kept, unless a limit counts them for longer. Defaults to 30 days.
-	Retention time.Duration
-	Log       *slog.Logger
+	Log        *slog.Logger
 }
 
 func (c Config) withDefaults() Config {
@@ -92,91 +87,65 @@ func (c Config) withDefaults() Config {
 	}
 	c.StatementTimeout = cmp.Or(c.StatementTimeout, 5*time.Second)
 	c.PlacePatience = cmp.Or(c.PlacePatience, 500*time.Millisecond)
+	c.PlaceRoom = cmp.Or(c.PlaceRoom, 20_000)
 	c.ClaimPatience = cmp.Or(c.ClaimPatience, 5*time.Second)
 	c.LostPatience = cmp.Or(c.LostPatience, 30*time.Second)
-	c.RefusalPatience = cmp.Or(c.RefusalPatience, time.Minute)
 	c.RowsLooked = cmp.Or(c.RowsLooked, 5_000)
-	c.Retention = cmp.Or(c.Retention, 30*24*time.Hour)
 	c.Log = cmp.Or(c.Log, slog.Default())
 	return c
 }
 
 // Store keeps notifications in Postgres. It implements the stores of packages dispatch and intake. Its methods may be
-// called from any goroutine; concurrent calls share statements.
+// called from any goroutine; concurrent calls share statements. Each of its parts knows the two stores, and none of the
+// other parts.
 type Store struct {
-	cfg     Config
-	pool    *pgxpool.Pool
-	db      limited.DB // the pool, for what nobody waits for: each wait is bounded by Config.StatementTimeout
-	agendas *agenda.Agendas
-	// accepting bounds how many of the connections producers use, so that deliveries find one. lockedAccepts are those
-	// of them that wait for a lock, changes the other callers of the API that write.
-	accepting              *semaphore.Weighted
-	lockedAccepts, changes limited.Patient
-	locked                 sync.Map // the keys and ids that were found locked a moment ago
-	// counted is insertSQL's parameter that says whether this process counts what it accepts.
-	counted string
+	// Stores are for the relay, and whatever else works on both.
+	Stores *seam.Stores
+	ends   *outbox.Ends
 
-	inserts     joined[*notification.Notification, insertResult]
-	claims      joined[*dispatch.Grant, claimResult]
-	unclaims    joined[*dispatch.Grant, struct{}]
-	settlements joined[settleRequest, settleResult]
-	placer      *placer
-	readier     *readier
-	// removing are the removals of ended notifications from their agendas that are under way.
-	removing sync.WaitGroup
+	*accepting
+	*deliveries
+	*lookups
+	*preferencesTable
+	*devicesTable
+	*totals.Reader
+	*stream.Source
 }
 
 // New makes a Store over the database and the agendas of a deployment. The agendas must be set up for a store outside
 // of Redis, see [agenda.Config]. Close the Store after use.
 func New(pool *pgxpool.Pool, agendas *agenda.Agendas, cfg Config) *Store {
-	s := &Store{cfg: cfg.withDefaults(), pool: pool, agendas: agendas, counted: "yes"}
-	s.db = limited.New(pool, s.cfg.StatementTimeout)
-	if cfg.Apart {
-		s.counted = "no"
+	cfg = cfg.withDefaults()
+	stores := &seam.Stores{
+		Pool: pool, DB: limited.New(pool, cfg.StatementTimeout), Changes: limited.NewPatient(pool), Agendas: agendas,
+		StatementTimeout: cfg.StatementTimeout, PlacePatience: cfg.PlacePatience, Log: cfg.Log,
 	}
-	s.accepting = semaphore.NewWeighted(max(1, int64(pool.Config().MaxConns)/2))
-	s.lockedAccepts, s.changes = limited.NewPatient(pool), limited.NewPatient(pool)
-	s.placer, s.readier = newPlacer(s), newReadier(pool)
-	s.inserts = join(500, s.insertApart)
-	id := func(g *dispatch.Grant) string { return g.Notification.ID }
-	s.claims = join(250, func(ctx context.Context, all []*dispatch.Grant) []batch.Outcome[claimResult] {
-		return besideLocked(ctx, s, all, id, s.claimAll)
-	})
-	s.unclaims = join(250, func(ctx context.Context, all []*dispatch.Grant) []batch.Outcome[struct{}] {
-		return besideLocked(ctx, s, all, id, s.unclaimAll)
-	})
-	s.settlements = join(250, func(ctx context.Context, all []settleRequest) []batch.Outcome[settleResult] {
-		return besideLocked(ctx, s, all, func(q settleRequest) string { return q.Notification.ID }, s.settleAll)
-	})
-	return s
+	ends := outbox.NewEnds(stores)
+	accepting := newAccepting(stores, ends, cfg)
+	return &Store{
+		Stores: stores, ends: ends, accepting: accepting, deliveries: newDeliveries(stores, ends, cfg),
+		lookups:          &lookups{stores: stores, rowsLooked: cfg.RowsLooked, stalled: accepting.placer.Stalled},
+		preferencesTable: &preferencesTable{stores, ends}, devicesTable: &devicesTable{stores},
+		Reader: totals.NewReader(stores), Source: stream.NewSource(stores),
+	}
+}
+
+// Cancel ends a notification that still waits. Else it returns [notification.ErrNotFound] or
+// [notification.ErrNotWaiting].
+func (s *Store) Cancel(ctx context.Context, id string) error {
+	return s.CancelBecause(ctx, id, notification.ReasonCancelled)
+}
+
+// CancelBecause is Cancel with a reason.
+func (s *Store) CancelBecause(ctx context.Context, id, reason string) error {
+	return s.ends.End(ctx, id, notification.StatusCancelled, reason)
 }
 
 // Close waits for the calls under way; later ones fail.
 func (s *Store) Close() error {
-	s.inserts.Close()
-	s.readier.close()
-	s.placer.close()
-	s.removing.Wait()
-	s.claims.Close()
-	s.unclaims.Close()
-	s.settlements.Close()
+	s.accepting.close()
+	s.asking.Wait()
+	s.ends.Close()
+	s.deliveries.close()
 	return nil
-}
-
-// bounded gives a context with a time-out for a statement that must not be interrupted when its caller goes away.
-func bounded(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), timeout)
-}
-
-// describe adds to an error of the database, if there is one, what was being done.
-func describe(what string, err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("%s: Postgres does not respond: %w", what, err)
-	case limited.LockedOut(err):
-		return &notification.LockedError{Doing: what, Err: err}
-	}
-	return fmt.Errorf("%s: %w", what, err)
 }

@@ -19,6 +19,8 @@ import (
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/store/postgres"
+	"github.com/pacer-notify/pacer/internal/store/postgres/connect"
+	"github.com/pacer-notify/pacer/internal/store/postgres/relay"
 	"github.com/pacer-notify/pacer/internal/store/storetest"
 	"github.com/pacer-notify/pacer/test/postgrestest"
 	"github.com/pacer-notify/pacer/test/redistest"
@@ -45,7 +47,7 @@ func TestConformanceBehindPgBouncer(t *testing.T) {
 	storetest.Run(t, func(tb testing.TB) storetest.Subject {
 		tb.Helper()
 		w := newWorldOn(tb, redistest.Client(tb), agenda.Config{MaxCrashes: 1000},
-			postgrestest.PgBouncer(tb, postgrestest.URL(tb)), postgres.Pooled, copies)
+			postgrestest.PgBouncer(tb, postgrestest.URL(tb)), connect.Pooled, copies)
 		return w.subject(tb)
 	})
 }
@@ -59,14 +61,14 @@ func copies(cfg *postgres.Config) {
 func TestPoolersAreNoticed(t *testing.T) {
 	t.Parallel()
 	address := postgrestest.URL(t)
-	ignoring := "ignore_startup_parameters = " + strings.Join(slices.Collect(maps.Keys(postgres.SessionParams())), ",")
+	ignoring := "ignore_startup_parameters = " + strings.Join(slices.Collect(maps.Keys(connect.SessionParams())), ",")
 	for name, c := range map[string]struct {
 		address string
 		want    error
 		refused bool
 	}{
 		"Direct":   {address: address},
-		"Ignoring": {address: postgrestest.PgBouncer(t, address, ignoring), want: postgres.ErrPooler},
+		"Ignoring": {address: postgrestest.PgBouncer(t, address, ignoring), want: connect.ErrPooler},
 		"Refusing": {address: postgrestest.PgBouncer(t, address), refused: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -75,16 +77,16 @@ func TestPoolersAreNoticed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			postgres.Direct(config)
+			connect.Direct(config)
 			conn, err := pgx.ConnectConfig(t.Context(), config.ConnConfig)
 			if c.refused || err != nil {
-				if !c.refused || !postgres.RefusedByPooler(err) {
+				if !c.refused || !connect.RefusedByPooler(err) {
 					t.Fatalf("connected with %v", err)
 				}
 				return
 			}
 			defer func() { _ = conn.Close(t.Context()) }()
-			if err := postgres.FindPooler(t.Context(), conn); !errors.Is(err, c.want) {
+			if err := connect.FindPooler(t.Context(), conn); !errors.Is(err, c.want) {
 				t.Errorf("found %v, want %v", err, c.want)
 			}
 		})
@@ -106,7 +108,7 @@ type world struct {
 	redis   *goredis.Client
 	agendas *agenda.Agendas
 	store   *postgres.Store
-	relay   *postgres.Relay
+	relay   *relay.Relay
 
 	// cfg and change are what the store was opened with.
 	cfg    agenda.Config
@@ -126,7 +128,7 @@ func newWorld(tb testing.TB, client *goredis.Client) *world {
 // newWorldWith is newWorld with the crashes and the lease that the agendas allow, and with settings when there are any.
 func newWorldWith(tb testing.TB, client *goredis.Client, cfg agenda.Config) *world {
 	tb.Helper()
-	return newWorldOn(tb, client, cfg, postgrestest.URL(tb), postgres.Direct)
+	return newWorldOn(tb, client, cfg, postgrestest.URL(tb), connect.Direct)
 }
 
 // newWorldOn is a world on the database at address, with connections as prepare makes them.
@@ -146,7 +148,7 @@ func newWorldOn(tb testing.TB, client *goredis.Client, cfg agenda.Config, addres
 	tb.Cleanup(pool.Close)
 	w := &world{pool: pool, redis: client, cfg: cfg, change: change, held: map[string]dispatch.Wakeup{}}
 	w.agendas, w.store = open(tb, pool, client, cfg, change...)
-	w.relay = postgres.NewRelay(w.store, postgres.RelayConfig{
+	w.relay = relay.New(w.store.Stores, relay.Config{
 		Check:   func(*notification.Notification) error { return nil },
 		Windows: func(string) time.Duration { return time.Hour },
 	})

@@ -10,8 +10,17 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/store/postgres/columns"
 	"github.com/pacer-notify/pacer/internal/store/postgres/limited"
+	"github.com/pacer-notify/pacer/internal/store/postgres/outbox"
+	"github.com/pacer-notify/pacer/internal/store/postgres/seam"
 )
+
+// preferencesTable is the part of the store that keeps users' preferences.
+type preferencesTable struct {
+	stores *seam.Stores
+	ends   *outbox.Ends
+}
 
 // preferencesColumns are those of a user's preferences, as scanPreferences reads them.
 const preferencesColumns = `opt_out_categories, opt_out_channels, limits, time_zone, quiet_hours, quiet_until,
@@ -26,7 +35,7 @@ func scanPreferences(row pgx.CollectableRow, p *notification.Preferences, before
 	if err != nil {
 		return err
 	}
-	p.QuietHours, p.QuietUntil = hours, moment(until)
+	p.QuietHours, p.QuietUntil = hours, columns.Moment(until)
 	if err := json.Unmarshal(limits, &p.Limits); err != nil {
 		return fmt.Errorf("read a user's own limits: %w", err)
 	}
@@ -34,16 +43,16 @@ func scanPreferences(row pgx.CollectableRow, p *notification.Preferences, before
 }
 
 // Preferences returns the preferences of a user, or the zero value when there are none.
-func (s *Store) Preferences(ctx context.Context, userID string) (*notification.Preferences, error) {
+func (t *preferencesTable) Preferences(ctx context.Context, userID string) (*notification.Preferences, error) {
 	p := &notification.Preferences{}
-	rows, err := s.pool.Query(ctx, "SELECT "+preferencesColumns+" FROM pacer.preferences WHERE user_id = $1", userID)
+	rows, err := t.stores.Pool.Query(ctx, "SELECT "+preferencesColumns+" FROM pacer.preferences WHERE user_id = $1", userID)
 	if err == nil {
 		_, err = pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) (struct{}, error) {
 			return struct{}{}, scanPreferences(row, p)
 		})
 	}
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return nil, describe("look up a user's preferences", err)
+		return nil, limited.Describe("look up a user's preferences", err)
 	}
 	return p, nil
 }
@@ -90,7 +99,7 @@ func wantedRowOf(userID string, p *notification.Preferences) wantedRow {
 	row := wantedRow{
 		UserID: userID, Categories: append([]string{}, p.OptOutCategories...),
 		Channels: append([]string{}, p.OptOutChannels...), Limits: p.Limits, TimeZone: p.TimeZone,
-		QuietHours: p.QuietHours, QuietUntil: timestamp(p.QuietUntil),
+		QuietHours: p.QuietHours, QuietUntil: columns.Timestamp(p.QuietUntil),
 	}
 	if row.Limits == nil {
 		row.Limits = map[string]json.RawMessage{}
@@ -100,17 +109,17 @@ func wantedRowOf(userID string, p *notification.Preferences) wantedRow {
 
 // SetPreferences replaces the preferences of a user that have still the version that was read, and cancels waiting
 // notifications that they opt out of.
-func (s *Store) SetPreferences(ctx context.Context, userID string, p *notification.Preferences, was int64) error {
-	return s.setPreferences(ctx, map[string]*notification.Preferences{userID: p}, was)
+func (t *preferencesTable) SetPreferences(ctx context.Context, userID string, p *notification.Preferences, was int64) error {
+	return t.setPreferences(ctx, map[string]*notification.Preferences{userID: p}, was)
 }
 
 // SetManyPreferences replaces the preferences of some users, of all or of none, and cancels waiting notifications that
 // they opt out of. It may be repeated.
-func (s *Store) SetManyPreferences(ctx context.Context, of map[string]*notification.Preferences) error {
-	return s.setPreferences(ctx, of, notification.AnyVersion)
+func (t *preferencesTable) SetManyPreferences(ctx context.Context, of map[string]*notification.Preferences) error {
+	return t.setPreferences(ctx, of, notification.AnyVersion)
 }
 
-func (s *Store) setPreferences(ctx context.Context, of map[string]*notification.Preferences, was int64) error {
+func (t *preferencesTable) setPreferences(ctx context.Context, of map[string]*notification.Preferences, was int64) error {
 	rows, written := make([]wantedRow, 0, len(of)), 0
 	for userID, p := range of {
 		rows = append(rows, wantedRowOf(userID, p))
@@ -119,7 +128,7 @@ func (s *Store) setPreferences(ctx context.Context, of map[string]*notification.
 	if err != nil {
 		return fmt.Errorf("write users' preferences: %w", err)
 	}
-	err = s.changes.Query(ctx, setPreferencesSQL, func(rows pgx.Rows) error {
+	err = t.stores.Changes.Query(ctx, setPreferencesSQL, func(rows pgx.Rows) error {
 		var userID string
 		var at time.Time
 		var version int64
@@ -133,7 +142,7 @@ func (s *Store) setPreferences(ctx context.Context, of map[string]*notification.
 		return err
 	}, text, was)
 	if err != nil {
-		return describe("write users' preferences", err)
+		return limited.Describe("write users' preferences", err)
 	}
 	if was != notification.AnyVersion && written == 0 {
 		return notification.ErrPreferencesChanged
@@ -142,7 +151,7 @@ func (s *Store) setPreferences(ctx context.Context, of map[string]*notification.
 		if len(p.OptOutCategories)+len(p.OptOutChannels) == 0 {
 			continue
 		}
-		if err := s.cancelOptedOut(ctx, userID); err != nil {
+		if err := t.cancelOptedOut(ctx, userID); err != nil {
 			return err
 		}
 	}
@@ -150,32 +159,32 @@ func (s *Store) setPreferences(ctx context.Context, of map[string]*notification.
 }
 
 // ClearPreferences removes the preferences of a user. The emptied row stays, so that every process sees the change.
-func (s *Store) ClearPreferences(ctx context.Context, userID string) error {
-	_, err := s.changes.Exec(ctx,
+func (t *preferencesTable) ClearPreferences(ctx context.Context, userID string) error {
+	_, err := t.stores.Changes.Exec(ctx,
 		`UPDATE pacer.preferences SET opt_out_categories = '{}', opt_out_channels = '{}', limits = '{}',
 		time_zone = '', quiet_hours = NULL, quiet_until = NULL, updated_at = clock_timestamp() WHERE user_id = $1`, userID)
 	if err != nil {
-		return describe("remove a user's preferences", err)
+		return limited.Describe("remove a user's preferences", err)
 	}
 	return nil
 }
 
 // PreferencesParts implements the source of changed preferences: the database is one part.
-func (s *Store) PreferencesParts() int { return 1 }
+func (t *preferencesTable) PreferencesParts() int { return 1 }
 
 // ChangedPreferences lists the users whose latest change has a number from `from` on, in order.
-func (s *Store) ChangedPreferences(ctx context.Context, from []int64, limit int) []notification.PreferencesPage {
-	changes, err := s.changedPreferences(ctx, from[0], limit)
+func (t *preferencesTable) ChangedPreferences(ctx context.Context, from []int64, limit int) []notification.PreferencesPage {
+	changes, err := t.changedPreferences(ctx, from[0], limit)
 	if err != nil {
-		return []notification.PreferencesPage{{Err: describe("read the changed preferences", err)}}
+		return []notification.PreferencesPage{{Err: limited.Describe("read the changed preferences", err)}}
 	}
 	return []notification.PreferencesPage{{Changes: changes}}
 }
 
 // changedPreferences is [Store.ChangedPreferences] of the only part.
-func (s *Store) changedPreferences(ctx context.Context, from int64, limit int,
+func (t *preferencesTable) changedPreferences(ctx context.Context, from int64, limit int,
 ) ([]notification.PreferencesChange, error) {
-	rows, err := s.pool.Query(ctx, "SELECT user_id, "+preferencesColumns+
+	rows, err := t.stores.Pool.Query(ctx, "SELECT user_id, "+preferencesColumns+
 		" FROM pacer.preferences WHERE change >= $1 ORDER BY change LIMIT $2", from, limit)
 	if err != nil {
 		return nil, err
@@ -194,46 +203,42 @@ WHERE NOT p.opt_out_categories @> excluded.opt_out_categories`
 
 // OptOut adds a category to those that a user does not want, and cancels what waits of it. It may be repeated, and is
 // after an error: then what the first time left waiting is cancelled.
-func (s *Store) OptOut(ctx context.Context, userID, category string) error {
-	if _, err := s.changes.Exec(ctx, optOutSQL, userID, category); err != nil {
-		return describe("opt a user out of a category", err)
+func (t *preferencesTable) OptOut(ctx context.Context, userID, category string) error {
+	if _, err := t.stores.Changes.Exec(ctx, optOutSQL, userID, category); err != nil {
+		return limited.Describe("opt a user out of a category", err)
 	}
-	return s.cancelOptedOut(ctx, userID)
+	return t.cancelOptedOut(ctx, userID)
 }
 
 // OptIn removes a category from those that a user does not want.
-func (s *Store) OptIn(ctx context.Context, userID, category string) error {
-	_, err := s.changes.Exec(ctx, `UPDATE pacer.preferences SET updated_at = clock_timestamp(),
+func (t *preferencesTable) OptIn(ctx context.Context, userID, category string) error {
+	_, err := t.stores.Changes.Exec(ctx, `UPDATE pacer.preferences SET updated_at = clock_timestamp(),
 		opt_out_categories = array_remove(opt_out_categories, $2) WHERE user_id = $1 AND $2 = ANY (opt_out_categories)`,
 		userID, category)
 	if err != nil {
-		return describe("take back that a user opted out of a category", err)
+		return limited.Describe("take back that a user opted out of a category", err)
 	}
 	return nil
 }
 
-// optedOutSQL is true for a notification n whose user has opted out of its category or channel.
-const optedOutSQL = `EXISTS (SELECT FROM pacer.preferences p WHERE p.user_id = ANY (ARRAY[n.user_id])
-	AND (n.category = ANY (p.opt_out_categories) OR n.channel = ANY (p.opt_out_channels)))`
-
 // waitingOptedOutSQL lists the notifications of a user that have not ended, and that the user has opted out of.
 const waitingOptedOutSQL = `
 SELECT n.id FROM pacer.notifications n
-WHERE n.user_id = $1 AND n.status IN ('waiting', 'retrying', 'sending') AND ` + optedOutSQL
+WHERE n.user_id = $1 AND n.status IN ('waiting', 'retrying', 'sending') AND ` + columns.OptedOutSQL
 
 // cancelOptedOut cancels the waiting notifications that the user has opted out of.
-func (s *Store) cancelOptedOut(ctx context.Context, userID string) error {
-	rows, err := s.pool.Query(ctx, waitingOptedOutSQL, userID)
+func (t *preferencesTable) cancelOptedOut(ctx context.Context, userID string) error {
+	rows, err := t.stores.Pool.Query(ctx, waitingOptedOutSQL, userID)
 	if err != nil {
-		return describe("look for what a user opted out of", err)
+		return limited.Describe("look for what a user opted out of", err)
 	}
 	ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {
-		return describe("look for what a user opted out of", err)
+		return limited.Describe("look for what a user opted out of", err)
 	}
 	var locked error
 	for _, id := range ids {
-		err := s.end(ctx, id, notification.StatusCancelled, notification.ReasonOptedOut)
+		err := t.ends.End(ctx, id, notification.StatusCancelled, notification.ReasonOptedOut)
 		switch {
 		case limited.LockedOut(err): // the others are not kept waiting
 			locked = err

@@ -8,6 +8,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pacer-notify/pacer/internal/store/postgres/columns"
+	"github.com/pacer-notify/pacer/internal/store/postgres/limited"
 )
 
 // readyTimeout bounds how long a connection is made ready.
@@ -36,13 +39,13 @@ func (r *readier) begin(ctx context.Context) {
 	}
 	r.work.Go(func() {
 		defer r.working.Store(false)
-		ctx, cancel := bounded(ctx, readyTimeout)
+		ctx, cancel := limited.Bounded(ctx, readyTimeout)
 		defer cancel()
 		defer context.AfterFunc(r.ctx, cancel)() //nolint:contextcheck // the store may end first
 		// The statements run for no notification at all: the driver prepares them for that, and the pool gives the
 		// connection that was used last to whoever comes next. When this fails, the next late accept begins it again.
 		var accepts pgx.Batch
-		accepts.Queue(insertSQL, append(givenArgs(nil), "no")...)
+		accepts.Queue(insertSQL, append(columns.GivenArgs(nil), "no")...)
 		accepts.Queue(viewsSQL, []string{})
 		accepts.Queue(holdersSQL, []string{})
 		_ = r.pool.SendBatch(ctx, &accepts).Close()

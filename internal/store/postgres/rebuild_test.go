@@ -15,6 +15,11 @@ import (
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/queue"
 	"github.com/pacer-notify/pacer/internal/store/postgres"
+	"github.com/pacer-notify/pacer/internal/store/postgres/connect"
+	"github.com/pacer-notify/pacer/internal/store/postgres/rebuild"
+	"github.com/pacer-notify/pacer/internal/store/postgres/records"
+	"github.com/pacer-notify/pacer/internal/store/postgres/relay"
+	"github.com/pacer-notify/pacer/internal/store/postgres/seam"
 	"github.com/pacer-notify/pacer/internal/store/storetest"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
@@ -39,14 +44,14 @@ func rebuildLocked(ctx context.Context, t *testing.T) (release func(), result <-
 	}
 	t.Cleanup(func() { _ = other.Rollback(context.Background()) }) // the pool waits for it
 	var locked bool
-	if err := other.QueryRow(t.Context(), postgres.TryLockSQL, int64(postgres.RebuildLock)).Scan(&locked); err != nil ||
+	if err := other.QueryRow(t.Context(), connect.TryLockSQL, int64(seam.RebuildLock)).Scan(&locked); err != nil ||
 		!locked {
 		t.Fatalf("locked: %v, %v", locked, err)
 	}
 	log, returned := make(messages, 10), make(chan error, 1)
 	store := postgres.New(w.pool, w.agendas, postgres.Config{Log: slog.New(slog.NewTextHandler(log, nil))})
 	t.Cleanup(func() { _ = store.Close() })
-	relay := postgres.NewRelay(store, postgres.RelayConfig{Windows: func(string) time.Duration { return time.Hour }})
+	relay := relay.New(store.Stores, relay.Config{Windows: func(string) time.Duration { return time.Hour }})
 	go func() {
 		done, err := relay.Rebuild(ctx)
 		if err == nil && len(done.Partitions) != storetest.Partitions {
@@ -95,7 +100,7 @@ func TestARebuildTellsAsItBeginsAndAsItEnds(t *testing.T) {
 	client := redistest.Client(t)
 	w := newWorld(t, client)
 	var built []int64
-	relay := postgres.NewRelay(w.store, postgres.RelayConfig{
+	relay := relay.New(w.store.Stores, relay.Config{
 		Windows: func(string) time.Duration { return time.Hour },
 		Rebuilding: func(ctx context.Context) {
 			built = append(built, client.Exists(ctx, agenda.PartitionPrefix(0)+"epoch").Val())
@@ -116,7 +121,7 @@ func TestTheNumberOfPartitionsIsThatOfTheLastBuild(t *testing.T) {
 	w := newWorld(t, redistest.Client(t))
 	want := func(want int) {
 		t.Helper()
-		if n, err := postgres.Partitions(t.Context(), w.pool); n != want || err != nil {
+		if n, err := rebuild.Partitions(t.Context(), w.pool); n != want || err != nil {
 			t.Errorf("%d partitions, %v; want %d", n, err, want)
 		}
 	}
@@ -143,7 +148,7 @@ func TestAPausedPartitionIsRebuiltPaused(t *testing.T) {
 	t.Parallel()
 	client := redistest.Client(t)
 	w := newWorld(t, client)
-	pauses := control.New(postgres.NewRecords(w.pool))
+	pauses := control.New(records.New(w.pool))
 	for _, s := range []control.Subject{
 		{Kind: control.Partition, Name: "1"}, {Kind: control.Partition, Name: "9"}, {Kind: control.Category, Name: "0"},
 	} {
@@ -189,7 +194,7 @@ func TestARebuildOnOtherDataBeginsAgain(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	relay := postgres.NewRelay(w.store, postgres.RelayConfig{
+	relay := relay.New(w.store.Stores, relay.Config{
 		Windows: func(string) time.Duration { loseOnce(); return time.Hour }, // asked after the backlogs are restored
 	})
 	if _, err := relay.RebuildLost(t.Context()); !errors.Is(err, agenda.ErrLost) {

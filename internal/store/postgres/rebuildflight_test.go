@@ -13,6 +13,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/store/postgres"
+	"github.com/pacer-notify/pacer/internal/store/postgres/connect"
 	"github.com/pacer-notify/pacer/internal/throttle"
 	"github.com/pacer-notify/pacer/test/postgrestest"
 	"github.com/pacer-notify/pacer/test/redistest"
@@ -58,7 +59,7 @@ func flightWorld(t *testing.T, algorithm throttle.Algorithm) *world {
 	cfg := agenda.Config{MaxCrashes: 1000, Settings: func(string, string) agenda.Settings {
 		return agenda.Settings{MaxDefer: 48 * time.Hour, Plan: plan}
 	}}
-	return newWorldOn(t, redistest.Client(t), cfg, postgrestest.URL(t), postgres.Direct,
+	return newWorldOn(t, redistest.Client(t), cfg, postgrestest.URL(t), connect.Direct,
 		func(cfg *postgres.Config) { cfg.LostPatience = time.Minute })
 }
 

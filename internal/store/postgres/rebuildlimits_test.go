@@ -9,7 +9,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/notification"
-	"github.com/pacer-notify/pacer/internal/store/postgres"
+	"github.com/pacer-notify/pacer/internal/store/postgres/relay"
 	"github.com/pacer-notify/pacer/internal/throttle"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
@@ -46,7 +46,7 @@ func limitsWorld(t *testing.T) *world {
 			return agenda.Settings{MaxDefer: 48 * time.Hour, Plan: plan}
 		},
 	})
-	w.relay = postgres.NewRelay(w.store, postgres.RelayConfig{
+	w.relay = relay.New(w.store.Stores, relay.Config{
 		Check:   func(*notification.Notification) error { return nil },
 		Windows: func(string) time.Duration { return throttle.Day.Longest() },
 	})
@@ -286,7 +286,7 @@ func TestPurgeKeepsWhatALimitCounts(t *testing.T) {
 			w.exec(t, `INSERT INTO pacer.attempts
 					(notification_id, generation, attempt, user_id, category, admitted_at, ended_at, outcome)
 				VALUES ('~free:ada:1', 1, 1, 'ada', 'free', 1, now() - interval '31 days', 'imported')`)
-			relay := postgres.NewRelay(w.store, postgres.RelayConfig{
+			relay := relay.New(w.store.Stores, relay.Config{
 				Check:   func(*notification.Notification) error { return nil },
 				Windows: func(string) time.Duration { return c.window },
 			})

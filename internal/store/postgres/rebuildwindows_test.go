@@ -11,7 +11,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/notification"
-	"github.com/pacer-notify/pacer/internal/store/postgres"
+	"github.com/pacer-notify/pacer/internal/store/postgres/relay"
 	"github.com/pacer-notify/pacer/internal/throttle"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
@@ -80,7 +80,7 @@ func TestRebuildRestoresAWindowInOrder(t *testing.T) {
 					}}
 				},
 			})
-			relay := postgres.NewRelay(w.store, postgres.RelayConfig{
+			relay := relay.New(w.store.Stores, relay.Config{
 				Check:   func(*notification.Notification) error { return nil },
 				Windows: func(string) time.Duration { return 30 * 24 * time.Hour },
 			})

@@ -13,14 +13,20 @@ import (
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/store/postgres"
+	"github.com/pacer-notify/pacer/internal/store/postgres/connect"
+	"github.com/pacer-notify/pacer/internal/store/postgres/relay"
 	"github.com/pacer-notify/pacer/test/postgrestest"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
-// lagging is a relay of a process without the policy that names a category.
-func (w *world) lagging(category string) *postgres.Relay {
-	return postgres.NewRelay(w.store, postgres.RelayConfig{
-		Windows: func(string) time.Duration { return time.Hour },
+// hasty has a refusal end a notification at the second look.
+const hasty = time.Nanosecond
+
+// lagging is a relay of a process without the policy that names a category, with the patience of its refusals.
+func (w *world) lagging(category string, patience time.Duration) *relay.Relay {
+	return relay.New(w.store.Stores, relay.Config{
+		RefusalPatience: patience,
+		Windows:         func(string) time.Duration { return time.Hour },
 		Check: func(n *notification.Notification) error {
 			if n.Category == category {
 				return errors.New("category: is not named in the policy")
@@ -30,24 +36,14 @@ func (w *world) lagging(category string) *postgres.Relay {
 	})
 }
 
-// hasty has a refusal end a notification at the second look.
-func hasty(cfg *postgres.Config) { cfg.RefusalPatience = time.Nanosecond }
-
-// refusing is a world whose refusals are hasty or not.
-func refusing(t *testing.T, change ...func(*postgres.Config)) *world {
-	t.Helper()
-	return newWorldOn(t, redistest.Client(t), agenda.Config{MaxCrashes: 1000}, postgrestest.URL(t), postgres.Direct,
-		change...)
-}
-
 // What no process allows ends as failed, and takes no place in a backlog.
 func TestOutboxIsChecked(t *testing.T) {
 	t.Parallel()
-	w := refusing(t, hasty)
+	w := newWorld(t, redistest.Client(t))
 	w.exec(t,
 		`SELECT pacer.enqueue('{"id":"good","user_id":"ada","category":"free"}'),
 			pacer.enqueue('{"id":"bad","user_id":"ada","category":"slow"}')`)
-	w.relay = w.lagging("slow")
+	w.relay = w.lagging("slow", hasty)
 	w.round(t)
 	w.wantStatus(t, "bad", "waiting")
 	w.round(t)
@@ -70,11 +66,11 @@ func TestOutboxIsChecked(t *testing.T) {
 // in spite of the refusals before. More than a batch of what is refused does not hold up the rest.
 func TestARefusalWaitsForTheOtherProcesses(t *testing.T) {
 	t.Parallel()
-	w := refusing(t, func(cfg *postgres.Config) { cfg.RefusalPatience = time.Hour })
+	w := newWorld(t, redistest.Client(t))
 	w.exec(t, `SELECT pacer.enqueue(jsonb_build_object('id', 'slow-' || i, 'user_id', 'ada', 'category', 'slow'))
 		FROM generate_series(1, 1200) i`)
 	w.exec(t, `SELECT pacer.enqueue('{"id":"free","user_id":"ada","category":"free"}')`)
-	old := w.lagging("slow")
+	old := w.lagging("slow", time.Hour)
 	for range 2 {
 		if err := old.Round(t.Context()); err != nil {
 			t.Fatal(err)
@@ -113,9 +109,9 @@ func TestWhatWasAcceptedIsNotRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := refusing(t, hasty)
+			w := newWorld(t, redistest.Client(t))
 			leave(t, w)
-			w.relay = w.lagging("slow")
+			w.relay = w.lagging("slow", hasty)
 			for range 3 {
 				w.round(t)
 			}
@@ -131,11 +127,11 @@ func TestWhatWasAcceptedIsNotRefused(t *testing.T) {
 // A producer's notification that no process has allowed yet is not sent because Redis is rebuilt.
 func TestARebuildRestoresNothingUnchecked(t *testing.T) {
 	t.Parallel()
-	w := refusing(t, func(cfg *postgres.Config) { cfg.RefusalPatience = time.Hour })
+	w := newWorld(t, redistest.Client(t))
 	w.exec(t,
 		`SELECT pacer.enqueue('{"id":"good","user_id":"ada","category":"free"}'),
 			pacer.enqueue('{"id":"bad","user_id":"ada","category":"slow"}')`)
-	w.relay = w.lagging("slow")
+	w.relay = w.lagging("slow", time.Hour)
 	if _, err := w.relay.Rebuild(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +150,8 @@ func TestARebuildRestoresNothingUnchecked(t *testing.T) {
 func TestARebuildRestoresWhatIsBeingPlaced(t *testing.T) {
 	t.Parallel()
 	const many = 100 // two scripts
-	w := refusing(t, func(cfg *postgres.Config) { cfg.PlacePatience = 100 * time.Millisecond })
+	w := newWorldOn(t, redistest.Client(t), agenda.Config{MaxCrashes: 1000}, postgrestest.URL(t), connect.Direct,
+		func(cfg *postgres.Config) { cfg.PlacePatience = 100 * time.Millisecond })
 	w.enqueueMany(t, "ada", many)
 	halfway, rebuilt := make(chan struct{}), make(chan struct{})
 	var once sync.Once
@@ -167,7 +164,7 @@ func TestARebuildRestoresWhatIsBeingPlaced(t *testing.T) {
 		}
 		return nil
 	})
-	relay := postgres.NewRelay(p.store, postgres.RelayConfig{
+	relay := relay.New(p.store.Stores, relay.Config{
 		Check:   func(*notification.Notification) error { return nil },
 		Windows: func(string) time.Duration { return time.Hour },
 	})
@@ -194,9 +191,9 @@ func TestWhatIsAllowedIsNotRefused(t *testing.T) {
 	t.Parallel()
 	var full atomic.Bool
 	w := newWorldOn(t, redistest.Client(t), agenda.Config{MaxCrashes: 1000, Full: full.Load}, postgrestest.URL(t),
-		postgres.Direct, hasty)
+		connect.Direct)
 	w.exec(t, `SELECT pacer.enqueue('{"id":"n","user_id":"ada","category":"slow"}')`)
-	old := w.lagging("slow")
+	old := w.lagging("slow", hasty)
 	refuse := func() {
 		t.Helper()
 		if err := old.Round(t.Context()); err != nil {
@@ -220,10 +217,11 @@ func TestWhatIsAllowedIsNotRefused(t *testing.T) {
 func TestMuchThatIsRefusedHoldsUpNothing(t *testing.T) {
 	t.Parallel()
 	const many, batch = 3000, 500
-	w := refusing(t, hasty)
+	w := newWorld(t, redistest.Client(t))
 	checked := 0
-	w.relay = postgres.NewRelay(w.store, postgres.RelayConfig{
-		Windows: func(string) time.Duration { return time.Hour },
+	w.relay = relay.New(w.store.Stores, relay.Config{
+		RefusalPatience: hasty,
+		Windows:         func(string) time.Duration { return time.Hour },
 		Check: func(*notification.Notification) error {
 			checked++
 			return errors.New("category: is not named in the policy")

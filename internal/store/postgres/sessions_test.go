@@ -7,7 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
-	"github.com/pacer-notify/pacer/internal/store/postgres"
+	"github.com/pacer-notify/pacer/internal/store/postgres/connect"
 	"github.com/pacer-notify/pacer/migrations"
 	"github.com/pacer-notify/pacer/test/postgrestest"
 	"github.com/pacer-notify/pacer/test/redistest"
@@ -40,7 +40,7 @@ func TestNothingDependsOnASessionsSettings(t *testing.T) {
 		step(t)
 	}
 	cfg := agenda.Config{MaxCrashes: 1000, Lease: time.Hour}
-	w := newWorldOn(t, redistest.Client(t), cfg, url, postgres.Direct)
+	w := newWorldOn(t, redistest.Client(t), cfg, url, connect.Direct)
 	w.accept(t, "ada", "free", 2)
 	w.wantDelivered(t, "ada", "ada-free-0")
 	w.loseRedis(t)
@@ -64,7 +64,7 @@ func TestNothingDependsOnASessionsSettings(t *testing.T) {
 func up(url string) func(testing.TB) {
 	return func(tb testing.TB) {
 		tb.Helper()
-		if err := postgres.Migrate(tb.Context(), url, migrations.Up); err != nil {
+		if err := connect.Migrate(tb.Context(), url, migrations.Up); err != nil {
 			tb.Fatal(err)
 		}
 	}
@@ -75,7 +75,7 @@ func down(url string) func(testing.TB) {
 		tb.Helper()
 		list, err := migrations.Status(tb.Context(), url)
 		for range list {
-			if err := postgres.Migrate(tb.Context(), url, migrations.Down); err != nil {
+			if err := connect.Migrate(tb.Context(), url, migrations.Down); err != nil {
 				tb.Fatal(err)
 			}
 		}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/store/postgres/columns"
+	"github.com/pacer-notify/pacer/internal/store/postgres/limited"
 )
 
 // settleSQL writes dispositions, each only under its own claim, and notes the attempts. The wait for a retry is counted
@@ -17,7 +19,7 @@ import (
 // the notification's expiry ends it as expired. One that is returned keeps the moment of its retry: from then on counts
 // how long it may be deferred. The statement returns only what it wrote.
 const settleSQL = `
-WITH begun AS MATERIALIZED (SELECT clock_timestamp() AS now, ` + setLockWait + `
+WITH begun AS MATERIALIZED (SELECT clock_timestamp() AS now, ` + limited.SetLockWait + `
 ), asked AS MATERIALIZED (
 	SELECT a.*, begun.now, begun.now + a.retry_us * interval '1 microsecond' AS retry_at
 	FROM begun, unnest($1::text[], $2::int[], $3::text[], $4::text[], $5::bigint[], $6::int[], $7::int[], $8::bool[],
@@ -89,10 +91,10 @@ func statusOf(d dispatch.Disposition) string {
 
 // Settle implements [dispatch.Store]: it settles in the database first, then in the agendas. If the agendas can't be
 // reached, the lease ends, and the next claim of the notification corrects them.
-func (s *Store) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome) (dispatch.Settlement, error) {
+func (d *deliveries) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome) (dispatch.Settlement, error) {
 	id := g.Notification.ID
-	o.Reason, o.Reply = storable(o.Reason), storable(o.Reply)
-	result, err := s.settlements.Do(ctx, settleRequest{g, o})
+	o.Reason, o.Reply = columns.Storable(o.Reason), columns.Storable(o.Reply)
+	result, err := d.settlements.Do(ctx, settleRequest{g, o})
 	if err != nil {
 		return dispatch.Settlement{}, err
 	}
@@ -102,16 +104,16 @@ func (s *Store) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outcom
 	if result.status == string(notification.StatusExpired) && o.Disposition == dispatch.Retry {
 		o.Disposition, o.Reason = dispatch.Expired, notification.ReasonExpired
 	}
-	settlement, err := s.settleInAgenda(ctx, g, o, s.cfg.LostPatience)
+	settlement, err := d.settleInAgenda(ctx, g, o, d.cfg.LostPatience)
 	open := o.Disposition == dispatch.Retry || o.Disposition == dispatch.Returned
 	switch {
 	case err != nil:
-		s.cfg.Log.WarnContext(ctx,
+		d.stores.Log.WarnContext(ctx,
 			"wrote a delivery's result to Postgres but not to Redis; Redis gets it when the lease ends",
 			"notification_id", id, "error", err)
 		return dispatch.Settlement{}, nil
 	case settlement.Stale && open:
-		_, err = s.db.Exec(ctx, noteReturnedSQL, id)
+		_, err = d.stores.DB.Exec(ctx, noteReturnedSQL, id)
 		return dispatch.Settlement{}, err
 	}
 	settlement.Stale = false
@@ -129,13 +131,13 @@ WHERE id = ANY (ARRAY[$1::text]) AND generation = $2 AND status = 'sending'`
 // Extend implements [dispatch.Store]. It extends the lease in the agendas: while that holds, nobody else is granted the
 // notification. It extends the claim, too, which is what counts when Redis is lost meanwhile: at the same time, so that
 // a store that does not respond takes none from the other one.
-func (s *Store) Extend(ctx context.Context, g *dispatch.Grant) error {
+func (d *deliveries) Extend(ctx context.Context, g *dispatch.Grant) error {
 	var inRedis error
 	var other sync.WaitGroup
-	other.Go(func() { inRedis = s.agendas.Extend(ctx, g) })
-	_, err := s.changes.Impatient.Exec(ctx, extendSQL, g.Notification.ID, g.Claimed, s.cfg.Lease)
+	other.Go(func() { inRedis = d.stores.Agendas.Extend(ctx, g) })
+	_, err := d.stores.Changes.Impatient.Exec(ctx, extendSQL, g.Notification.ID, g.Claimed, d.cfg.Lease)
 	if err != nil {
-		err = describe("extend the claim of notification "+g.Notification.ID, err)
+		err = limited.Describe("extend the claim of notification "+g.Notification.ID, err)
 	}
 	other.Wait()
 	return errors.Join(inRedis, err)
@@ -147,11 +149,11 @@ const longestPause = 250 * time.Millisecond
 // settleInAgenda tries until ctx ends: Redis may be away for a moment, or a hash slot of a cluster may be moving. For a
 // partition that has lost its state it tries for as long as patience says: the rebuild may have read that the delivery
 // is in flight.
-func (s *Store) settleInAgenda(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome, patience time.Duration,
+func (d *deliveries) settleInAgenda(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome, patience time.Duration,
 ) (dispatch.Settlement, error) {
 	began := time.Now()
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, longestPause) {
-		settlement, err := s.agendas.Settle(ctx, g, o)
+		settlement, err := d.stores.Agendas.Settle(ctx, g, o)
 		given := errors.Is(err, dispatch.ErrLost) && time.Since(began) >= patience
 		if err == nil || given || !wait(ctx, pause) {
 			return settlement, err
@@ -160,7 +162,7 @@ func (s *Store) settleInAgenda(ctx context.Context, g *dispatch.Grant, o dispatc
 }
 
 // settleAll runs settleSQL.
-func (s *Store) settleAll(ctx context.Context, requests []settleRequest) ([]settleResult, error) {
+func (d *deliveries) settleAll(ctx context.Context, requests []settleRequest) ([]settleResult, error) {
 	n := len(requests)
 	ids, claims, statuses, reasons := make([]string, n), make([]int32, n), make([]string, n), make([]string, n)
 	replies := make([]string, n)
@@ -177,10 +179,10 @@ func (s *Store) settleAll(ctx context.Context, requests []settleRequest) ([]sett
 			untried[i] = 1
 		}
 	}
-	rows, err := s.pool.Query(ctx, settleSQL, ids, claims, statuses, reasons, retry, failures, untried, counted,
+	rows, err := d.stores.Pool.Query(ctx, settleSQL, ids, claims, statuses, reasons, retry, failures, untried, counted,
 		notification.ReasonExpired, replies, took)
 	if err != nil {
-		return nil, describe("write results", err)
+		return nil, limited.Describe("write results", err)
 	}
 	results := make([]settleResult, n)
 	var place int
@@ -190,17 +192,17 @@ func (s *Store) settleAll(ctx context.Context, requests []settleRequest) ([]sett
 		return nil
 	})
 	if err == nil {
-		err = s.findSettled(ctx, requests, results)
+		err = d.findSettled(ctx, requests, results)
 	}
 	if err != nil {
-		return nil, describe("write results", err)
+		return nil, limited.Describe("write results", err)
 	}
 	return results, nil
 }
 
 // findSettled fills in the results of the dispositions that were not written now: either they were written before, or
 // their claim is not the latest.
-func (s *Store) findSettled(ctx context.Context, requests []settleRequest, results []settleResult) error {
+func (d *deliveries) findSettled(ctx context.Context, requests []settleRequest, results []settleResult) error {
 	var ids []string
 	places := map[string][]int{}
 	for i, x := range requests {
@@ -212,7 +214,7 @@ func (s *Store) findSettled(ctx context.Context, requests []settleRequest, resul
 	if len(ids) == 0 {
 		return nil
 	}
-	rows, err := s.pool.Query(ctx, settledSQL, ids)
+	rows, err := d.stores.Pool.Query(ctx, settledSQL, ids)
 	if err != nil {
 		return err
 	}

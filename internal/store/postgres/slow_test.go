@@ -11,6 +11,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/store/postgres"
+	"github.com/pacer-notify/pacer/internal/store/postgres/connect"
 	"github.com/pacer-notify/pacer/test/linktest"
 	"github.com/pacer-notify/pacer/test/postgrestest"
 	"github.com/pacer-notify/pacer/test/redistest"
@@ -25,7 +26,7 @@ const slow = time.Second
 func TestASlowPostgresAccepts(t *testing.T) {
 	t.Parallel()
 	link, address := linktest.URL(t, postgrestest.URL(t))
-	w := newWorldOn(t, redistest.Client(t), agenda.Config{}, address, postgres.Direct, func(cfg *postgres.Config) {
+	w := newWorldOn(t, redistest.Client(t), agenda.Config{}, address, connect.Direct, func(cfg *postgres.Config) {
 		cfg.AcceptTimeout = 29 * slow / 10
 	})
 	w.pool.Reset()

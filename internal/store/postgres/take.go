@@ -11,12 +11,11 @@ import (
 	"github.com/pacer-notify/pacer/internal/batch"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/store/postgres/columns"
 	"github.com/pacer-notify/pacer/internal/store/postgres/limited"
-	"github.com/pacer-notify/pacer/internal/throttle"
+	"github.com/pacer-notify/pacer/internal/store/postgres/outbox"
+	"github.com/pacer-notify/pacer/internal/store/postgres/seam"
 )
-
-// claimLock is the advisory lock that claims share and that a rebuild takes alone: "claim" in ASCII.
-const claimLock = 0x636c61696d
 
 // claimSQL claims the notifications that may be sent: those that wait, and those of a worker whose lease has ended. For
 // the latter it notes an attempt as crashed. It returns only what it claimed.
@@ -44,9 +43,9 @@ WITH asked AS MATERIALIZED (
 		AND (n.expires_at IS NULL OR n.expires_at > clock_timestamp())
 		AND ` + earlySQL + ` IS NOT TRUE
 		AND NOT a.void
-		AND NOT ` + optedOutSQL + `
-		AND NOT ` + supersededSQL + `
-	RETURNING a.place, n.id, n.generation, n.attempts, n.failures, n.crashes, n.status, n.token,` + contentColumns + `
+		AND NOT ` + columns.OptedOutSQL + `
+		AND NOT ` + columns.SupersededSQL + `
+	RETURNING a.place, n.id, n.generation, n.attempts, n.failures, n.crashes, n.status, n.token,` + columns.ContentColumns + `
 ), crashed AS (
 	INSERT INTO pacer.attempts
 		(notification_id, generation, attempt, user_id, category, admitted_at, outcome, reason, policy_version, zone)
@@ -56,7 +55,7 @@ WITH asked AS MATERIALIZED (
 	ON CONFLICT DO NOTHING
 )
 SELECT n.place, n.generation, n.attempts, n.failures, n.crashes, n.status, n.token, false, false, 0::float8, false,
-	false, false,` + contentColumns + `
+	false, false,` + columns.ContentColumns + `
 FROM claimed n`
 
 // earlierHistorySQL is that part of a row's history which Redis has forgotten since it was told: whatever stands before
@@ -71,23 +70,14 @@ SELECT a.place, n.generation, n.attempts, n.failures, n.crashes + (n.status = 's
 	CASE WHEN n.claimed_until IS NOT NULL THEN extract(epoch FROM n.claimed_until - clock_timestamp())
 		WHEN ` + earlySQL + ` THEN (n.not_before - a.admitted_at) / 1e6 ELSE 0 END::float8,
 	a.epoch IS DISTINCT FROM l.epoch,
-	` + optedOutSQL + `,
-	` + supersededSQL + `,` + contentColumns + `
+	` + columns.OptedOutSQL + `,
+	` + columns.SupersededSQL + `,` + columns.ContentColumns + `
 FROM unnest($1::text[], $2::int[], $3::bigint[], $4::bigint[], $5::int[]) AS a(id, partition, epoch, admitted_at, place)
 JOIN pacer.notifications n ON n.id = ANY (ARRAY[a.id]) LEFT JOIN pacer.partitions l USING (partition)`
 
 // earlySQL is true for a retry that is granted too early: Redis has not heard of it. Only the limiter's clock tells.
 // When that was set back since the attempt before, Redis knows how much of the wait is left.
 const earlySQL = `(n.not_before > a.admitted_at + 250000 AND a.admitted_at >= n.admitted_at)`
-
-// supersededSQL is true for a notification n when a newer one with its collapse key was accepted, whatever became of
-// the newer one. Redis usually ends the older one sooner, but it forgets collapse keys: after an hour on purpose, and
-// at once when it loses its data. One that nobody has checked replaces nothing.
-const supersededSQL = `(n.collapse_key <> '' AND EXISTS (SELECT FROM pacer.notifications newer
-	WHERE newer.user_id = ANY (ARRAY[n.user_id]) AND newer.category = ANY (ARRAY[n.category])
-		AND newer.collapse_key = ANY (ARRAY[n.collapse_key]) AND newer.collapse_key <> ''
-		AND newer.arrival > n.arrival
-		AND NOT EXISTS (SELECT FROM pacer.outbox o WHERE o.key = ANY (ARRAY[newer.id]) AND o.unchecked)))`
 
 // claimResult is a claim that was made, or the state of the notification that forbids it.
 type claimResult struct {
@@ -100,26 +90,59 @@ type claimResult struct {
 	notification                           *notification.Notification
 }
 
+// deliveries is the part of the store that claims and settles what the agendas grant.
+type deliveries struct {
+	stores *seam.Stores
+	ends   *outbox.Ends
+	cfg    Config
+
+	claims      limited.Joined[*dispatch.Grant, claimResult]
+	unclaims    limited.Joined[*dispatch.Grant, struct{}]
+	settlements limited.Joined[settleRequest, settleResult]
+}
+
+func newDeliveries(stores *seam.Stores, ends *outbox.Ends, cfg Config) *deliveries {
+	d := &deliveries{stores: stores, ends: ends, cfg: cfg}
+	id := func(g *dispatch.Grant) string { return g.Notification.ID }
+	d.claims = limited.Join(250, func(ctx context.Context, all []*dispatch.Grant) []batch.Outcome[claimResult] {
+		return limited.BesideLocked(ctx, stores.DB, all, id, d.claimAll)
+	})
+	d.unclaims = limited.Join(250, func(ctx context.Context, all []*dispatch.Grant) []batch.Outcome[struct{}] {
+		return limited.BesideLocked(ctx, stores.DB, all, id, d.unclaimAll)
+	})
+	d.settlements = limited.Join(250, func(ctx context.Context, all []settleRequest) []batch.Outcome[settleResult] {
+		return limited.BesideLocked(ctx, stores.DB, all, func(q settleRequest) string { return q.Notification.ID },
+			d.settleAll)
+	})
+	return d
+}
+
+func (d *deliveries) close() {
+	d.claims.Close()
+	d.unclaims.Close()
+	d.settlements.Close()
+}
+
 // Take implements [dispatch.Store]: the agendas decide what may go. The caller must claim their grants.
-func (s *Store) Take(ctx context.Context, request dispatch.TakeRequest) (dispatch.TakeResult, error) {
-	return s.agendas.Take(ctx, request)
+func (d *deliveries) Take(ctx context.Context, request dispatch.TakeRequest) (dispatch.TakeResult, error) {
+	return d.stores.Agendas.Take(ctx, request)
 }
 
 // Claim implements [dispatch.Store]: it claims a grant of the agendas in the database. Only then may the notification
 // be sent.
-func (s *Store) Claim(ctx context.Context, g *dispatch.Grant) (bool, error) {
-	c, err := s.claim(ctx, g)
+func (d *deliveries) Claim(ctx context.Context, g *dispatch.Grant) (bool, error) {
+	c, err := d.claim(ctx, g)
 	if limited.LockedOut(err) { // so nothing was claimed
 		later := dispatch.Outcome{Disposition: dispatch.Retry, Reason: "locked", RetryAfter: lockedRetry, Refund: true}
-		return false, s.giveBack(ctx, g, later, 0)
+		return false, d.giveBack(ctx, g, later, 0)
 	}
 	if err != nil {
-		err = errors.Join(fmt.Errorf("claim notification %s: %w", g.Notification.ID, err), s.unclaim(ctx, g))
+		err = errors.Join(fmt.Errorf("claim notification %s: %w", g.Notification.ID, err), d.unclaim(ctx, g))
 		back := dispatch.Outcome{Disposition: dispatch.Returned, Refund: true}
-		return false, errors.Join(err, s.giveBack(ctx, g, back, s.cfg.LostPatience))
+		return false, errors.Join(err, d.giveBack(ctx, g, back, d.cfg.LostPatience))
 	}
 	if !c.ok {
-		return false, s.decline(ctx, g, c)
+		return false, d.decline(ctx, g, c)
 	}
 	c.notification.ID = g.Notification.ID
 	g.Notification, g.Claimed, g.Attempt, g.Failures = c.notification, c.generation, c.attempt, c.failures
@@ -128,11 +151,11 @@ func (s *Store) Claim(ctx context.Context, g *dispatch.Grant) (bool, error) {
 
 // claim tries to claim a grant until Config.ClaimPatience ends: Postgres may be away for a moment. It waits for a
 // statement that is under way, which has a time-out of its own: nobody would send what it claims after that.
-func (s *Store) claim(ctx context.Context, g *dispatch.Grant) (claimResult, error) {
-	tries, cancel := context.WithTimeout(ctx, s.cfg.ClaimPatience)
+func (d *deliveries) claim(ctx context.Context, g *dispatch.Grant) (claimResult, error) {
+	tries, cancel := context.WithTimeout(ctx, d.cfg.ClaimPatience)
 	defer cancel()
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, longestPause) {
-		c, err := s.claims.Do(context.WithoutCancel(ctx), g)
+		c, err := d.claims.Do(context.WithoutCancel(ctx), g)
 		if err == nil || errors.Is(err, batch.ErrClosed) || limited.LockedOut(err) || !wait(tries, pause) {
 			return c, err
 		}
@@ -151,19 +174,6 @@ func wait(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-// token names a grant. When a claim is repeated because its result was lost, the token shows that it is the same claim.
-func token(g *dispatch.Grant) string {
-	return fmt.Sprintf("%d.%d.%d", g.Epoch, g.Generation, g.AdmittedAt.UnixMicro())
-}
-
-// readToken returns what a token says of its grant; false for the empty token of a claim that was not made here.
-func readToken(token string) (g dispatch.Grant, ok bool) {
-	var at int64
-	_, err := fmt.Sscanf(token, "%d.%d.%d", &g.Epoch, &g.Generation, &at)
-	g.AdmittedAt = throttle.Micros(at).Time()
-	return g, err == nil
-}
-
 const (
 	// lostPause is how long a grant is kept before it is returned when its partition has lost its state.
 	lostPause = 500 * time.Millisecond
@@ -177,7 +187,7 @@ const (
 // decline returns a grant that must not be used, and brings its agenda in line with what the database says about the
 // notification. When the same grant would come again unchanged, decline waits first, and keeps the worker's capacity
 // for that long: otherwise the notification would be granted and declined over and over, as fast as the stores can.
-func (s *Store) decline(ctx context.Context, g *dispatch.Grant, c claimResult) error {
+func (d *deliveries) decline(ctx context.Context, g *dispatch.Grant, c claimResult) error {
 	outcome, pause := dispatch.Outcome{Refund: true}, time.Duration(0)
 	var err error
 	switch {
@@ -191,18 +201,18 @@ func (s *Store) decline(ctx context.Context, g *dispatch.Grant, c claimResult) e
 		// due.
 		outcome.Disposition, outcome.Reason = dispatch.Retry, "not due yet"
 		outcome.RetryAfter = c.busyFor + 50*time.Millisecond
-	case c.crashes >= s.cfg.MaxCrashes:
+	case c.crashes >= d.cfg.MaxCrashes:
 		outcome.Disposition, outcome.Reason = dispatch.Failed, notification.ReasonCrashLoop
-		err = s.endOne(ctx, g.Notification.ID, notification.StatusFailed, notification.ReasonCrashLoop)
+		err = d.ends.Write(ctx, g.Notification.ID, notification.StatusFailed, notification.ReasonCrashLoop)
 	case c.expired:
 		outcome.Disposition, outcome.Reason = dispatch.Expired, notification.ReasonExpired
-		err = s.endOne(ctx, g.Notification.ID, notification.StatusExpired, notification.ReasonExpired)
+		err = d.ends.Write(ctx, g.Notification.ID, notification.StatusExpired, notification.ReasonExpired)
 	case c.superseded:
 		outcome.Disposition, outcome.Reason = dispatch.Replaced, notification.ReasonReplaced
-		err = s.endOne(ctx, g.Notification.ID, notification.StatusReplaced, notification.ReasonReplaced)
+		err = d.ends.Write(ctx, g.Notification.ID, notification.StatusReplaced, notification.ReasonReplaced)
 	case c.optedOut:
 		outcome.Disposition, outcome.Reason = dispatch.Cancelled, notification.ReasonOptedOut
-		err = s.endOne(ctx, g.Notification.ID, notification.StatusCancelled, notification.ReasonOptedOut)
+		err = d.ends.Write(ctx, g.Notification.ID, notification.StatusCancelled, notification.ReasonOptedOut)
 	default:
 		// Whatever forbade the claim is over.
 		outcome.Disposition, pause = dispatch.Returned, changedPause
@@ -212,28 +222,28 @@ func (s *Store) decline(ctx context.Context, g *dispatch.Grant, c claimResult) e
 	}
 	wait(ctx, pause)
 	// It was not claimed, so no rebuild restores it.
-	return errors.Join(err, s.giveBack(ctx, g, outcome, 0))
+	return errors.Join(err, d.giveBack(ctx, g, outcome, 0))
 }
 
 // giveBack settles a grant that is not used in the agendas. It tries for as long as a statement may take; if it fails,
 // the lease ends instead. patience is for a partition that has lost its state, and with it the grant.
-func (s *Store) giveBack(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome, patience time.Duration) error {
-	ctx, cancel := bounded(ctx, s.cfg.StatementTimeout)
+func (d *deliveries) giveBack(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome, patience time.Duration) error {
+	ctx, cancel := limited.Bounded(ctx, d.stores.StatementTimeout)
 	defer cancel()
-	if _, err := s.settleInAgenda(ctx, g, o, patience); err != nil && !errors.Is(err, dispatch.ErrLost) {
+	if _, err := d.settleInAgenda(ctx, g, o, patience); err != nil && !errors.Is(err, dispatch.ErrLost) {
 		return fmt.Errorf("return the grant of notification %s: %w", g.Notification.ID, err)
 	}
 	return nil
 }
 
 // claimAll runs claimSQL under the lock that a rebuild waits for.
-func (s *Store) claimAll(ctx context.Context, grants []*dispatch.Grant) ([]claimResult, error) {
+func (d *deliveries) claimAll(ctx context.Context, grants []*dispatch.Grant) ([]claimResult, error) {
 	n := len(grants)
 	ids, tokens, histories := make([]string, n), make([]string, n), make([]string, n)
 	moments, deferrals, partitions, epochs := make([]int64, n), make([]int32, n), make([]int32, n), make([]int64, n)
 	versions, zones := make([]string, n), make([]string, n)
 	for i, g := range grants {
-		ids[i], tokens[i], histories[i] = g.Notification.ID, token(g), storable(g.History)
+		ids[i], tokens[i], histories[i] = g.Notification.ID, columns.Token(g), columns.Storable(g.History)
 		moments[i], deferrals[i] = g.AdmittedAt.UnixMicro(), int32(g.Deferrals)
 		partitions[i], epochs[i] = int32(g.Partition), g.Epoch
 		versions[i], zones[i] = g.Basis.PolicyVersion, g.Basis.Zone
@@ -241,8 +251,8 @@ func (s *Store) claimAll(ctx context.Context, grants []*dispatch.Grant) ([]claim
 	results := make([]claimResult, n)
 	statements := &pgx.Batch{} // one round trip, one transaction
 	// A rebuild may have that lock for longer than a claim waits for a row.
-	statements.Queue("SELECT pg_advisory_xact_lock_shared($1), "+setLockWait, int64(claimLock))
-	statements.Queue(claimSQL, ids, tokens, moments, deferrals, histories, s.cfg.Lease, s.cfg.MaxCrashes,
+	statements.Queue("SELECT pg_advisory_xact_lock_shared($1), "+limited.SetLockWait, int64(seam.ClaimLock))
+	statements.Queue(claimSQL, ids, tokens, moments, deferrals, histories, d.cfg.Lease, d.cfg.MaxCrashes,
 		partitions, epochs, versions, zones).
 		Query(func(rows pgx.Rows) error {
 			return collectClaims(rows, func(place int, c claimResult) {
@@ -250,18 +260,18 @@ func (s *Store) claimAll(ctx context.Context, grants []*dispatch.Grant) ([]claim
 				results[place-1] = c
 			})
 		})
-	if err := s.pool.SendBatch(ctx, statements).Close(); err != nil {
-		return nil, describe("claim notifications", err)
+	if err := d.stores.Pool.SendBatch(ctx, statements).Close(); err != nil {
+		return nil, limited.Describe("claim notifications", err)
 	}
-	if err := s.findRefused(ctx, grants, results); err != nil {
-		return nil, describe("find out why notifications can't be claimed", err)
+	if err := d.findRefused(ctx, grants, results); err != nil {
+		return nil, limited.Describe("find out why notifications can't be claimed", err)
 	}
 	return results, nil
 }
 
 // findRefused fills in the results of the grants that were not claimed now. Some were claimed before, and the result
 // was lost: their token shows that.
-func (s *Store) findRefused(ctx context.Context, grants []*dispatch.Grant, results []claimResult) error {
+func (d *deliveries) findRefused(ctx context.Context, grants []*dispatch.Grant, results []claimResult) error {
 	var ids []string
 	var partitions, places []int32
 	var epochs, moments []int64
@@ -275,12 +285,12 @@ func (s *Store) findRefused(ctx context.Context, grants []*dispatch.Grant, resul
 	if len(ids) == 0 {
 		return nil
 	}
-	rows, err := s.pool.Query(ctx, refusedSQL, ids, partitions, epochs, moments, places)
+	rows, err := d.stores.Pool.Query(ctx, refusedSQL, ids, partitions, epochs, moments, places)
 	if err != nil {
 		return err
 	}
 	return collectClaims(rows, func(place int, c claimResult) {
-		c.ok = c.status == "sending" && c.token == token(grants[place-1])
+		c.ok = c.status == "sending" && c.token == columns.Token(grants[place-1])
 		results[place-1] = c
 	})
 }
@@ -302,13 +312,13 @@ func collectClaims(rows pgx.Rows, add func(place int, c claimResult)) error {
 func scanClaim(rows pgx.Rows) (place int, c claimResult, err error) {
 	n := &notification.Notification{}
 	var busy float64
-	var given content
+	var given columns.Content
 	c = claimResult{known: true, notification: n}
-	err = rows.Scan(given.into([]any{
+	err = rows.Scan(given.Into([]any{
 		&place, &c.generation, &c.attempt, &c.failures, &c.crashes, &c.status, &c.token, &c.ended, &c.expired, &busy,
 		&c.void, &c.optedOut, &c.superseded,
 	}, n)...)
-	given.fill(n)
+	given.Fill(n)
 	c.busyFor = time.Duration(busy * float64(time.Second))
 	return place, c, err
 }

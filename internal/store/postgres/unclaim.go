@@ -8,6 +8,8 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/batch"
 	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/store/postgres/columns"
+	"github.com/pacer-notify/pacer/internal/store/postgres/limited"
 )
 
 // unclaimSQL undoes claims under which nothing is sent, as a settlement does that returns a delivery. It needs no
@@ -25,11 +27,11 @@ WHERE n.id = ANY (ARRAY[l.id]) AND l.status = 'sending'`
 // committed it before the connection broke, or before the statement's time-out was heeded. Otherwise nobody would send
 // the notification until the lease of that claim ends, and that would count as the crash of a worker. It tries for as
 // long as a statement may take.
-func (s *Store) unclaim(ctx context.Context, g *dispatch.Grant) error {
-	ctx, cancel := bounded(ctx, s.cfg.StatementTimeout)
+func (d *deliveries) unclaim(ctx context.Context, g *dispatch.Grant) error {
+	ctx, cancel := limited.Bounded(ctx, d.stores.StatementTimeout)
 	defer cancel()
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, longestPause) {
-		_, err := s.unclaims.Do(ctx, g)
+		_, err := d.unclaims.Do(ctx, g)
 		if err == nil {
 			return nil
 		}
@@ -40,13 +42,13 @@ func (s *Store) unclaim(ctx context.Context, g *dispatch.Grant) error {
 }
 
 // unclaimAll runs unclaimSQL.
-func (s *Store) unclaimAll(ctx context.Context, grants []*dispatch.Grant) ([]struct{}, error) {
+func (d *deliveries) unclaimAll(ctx context.Context, grants []*dispatch.Grant) ([]struct{}, error) {
 	ids, tokens := make([]string, len(grants)), make([]string, len(grants))
 	for i, g := range grants {
-		ids[i], tokens[i] = g.Notification.ID, token(g)
+		ids[i], tokens[i] = g.Notification.ID, columns.Token(g)
 	}
-	if _, err := s.changes.Impatient.Exec(ctx, unclaimSQL, ids, tokens); err != nil {
-		return nil, describe("undo claims", err)
+	if _, err := d.stores.Changes.Impatient.Exec(ctx, unclaimSQL, ids, tokens); err != nil {
+		return nil, limited.Describe("undo claims", err)
 	}
 	return make([]struct{}, len(grants)), nil
 }

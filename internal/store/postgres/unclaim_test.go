@@ -14,6 +14,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/store/postgres"
+	"github.com/pacer-notify/pacer/internal/store/postgres/columns"
 	"github.com/pacer-notify/pacer/internal/store/storetest"
 	"github.com/pacer-notify/pacer/test/postgrestest"
 	"github.com/pacer-notify/pacer/test/redistest"
@@ -86,7 +87,7 @@ func TestAClaimOfUnknownOutcomeIsUndone(t *testing.T) {
 		}, func(cfg *postgres.Config) { cfg.ClaimPatience = time.Nanosecond })
 	w.accept(t, "ada", "slow", 1)
 	granted := w.ask(t, "ada", 1).Grants
-	claim := postgres.Token(granted[0]) // only the claim names it; the id may be in a statement that is still under way
+	claim := columns.Token(granted[0]) // only the claim names it; the id may be in a statement that is still under way
 	loses.next.Store(&claim)
 	if ok, err := w.store.Claim(t.Context(), granted[0]); ok || !errors.Is(err, errLossy) {
 		t.Fatalf("claimed %t, %v; want its reply lost", ok, err)
@@ -115,7 +116,7 @@ func TestAClaimThatIsBeingCommittedIsUndone(t *testing.T) {
 	}
 	if _, err := tx.Exec(t.Context(), `UPDATE pacer.notifications SET status = 'sending', generation = generation + 1,
 		attempts = attempts + 1, token = $1, claimed_until = now() + interval '1 hour'`,
-		postgres.Token(granted[0])); err != nil {
+		columns.Token(granted[0])); err != nil {
 		t.Fatal(err)
 	}
 	undone := make(chan error, 1)

@@ -15,6 +15,9 @@ import (
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/push/pushtest"
 	"github.com/pacer-notify/pacer/internal/store/postgres"
+	"github.com/pacer-notify/pacer/internal/store/postgres/connect"
+	"github.com/pacer-notify/pacer/internal/store/postgres/relay"
+	"github.com/pacer-notify/pacer/internal/store/postgres/seam"
 	"github.com/pacer-notify/pacer/test/postgrestest"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
@@ -23,14 +26,14 @@ import (
 const forever = 2 * time.Minute
 
 // impatient is a relay over the stores of a world, with a short time-out for statements.
-func (w *world) impatient(t *testing.T, timeout time.Duration, cfg postgres.RelayConfig, log *slog.Logger,
-) *postgres.Relay {
+func (w *world) impatient(t *testing.T, timeout time.Duration, cfg relay.Config, log *slog.Logger,
+) *relay.Relay {
 	t.Helper()
 	store := postgres.New(w.pool, w.agendas, postgres.Config{StatementTimeout: timeout, Log: log})
 	t.Cleanup(func() { _ = store.Close() })
 	cfg.Windows = func(string) time.Duration { return time.Hour }
 	cfg.Adopted = func(string, int64) {}
-	return postgres.NewRelay(store, cfg)
+	return relay.New(store.Stores, cfg)
 }
 
 // wantOver fails unless a call ends by itself, with an error that says what Postgres did not respond to. On a slow
@@ -87,7 +90,7 @@ func TestNoStepOfARoundWaitsForEver(t *testing.T) {
 			w.deliver(t, "ada")
 			release := w.keepLocked(t, "LOCK TABLE pacer."+table)
 			wantOver(t, want, 100*time.Millisecond, func(ctx context.Context, timeout time.Duration) error {
-				return w.impatient(t, timeout, postgres.RelayConfig{}, slog.New(slog.DiscardHandler)).Round(ctx)
+				return w.impatient(t, timeout, relay.Config{}, slog.New(slog.DiscardHandler)).Round(ctx)
 			})
 			release()
 			w.round(t)
@@ -116,9 +119,9 @@ func TestARebuildDoesNotWaitForEver(t *testing.T) {
 	w := newWorld(t, redistest.Client(t))
 	w.accept(t, "ada", "free", 1)
 	w.flush(t)
-	release := w.keepLocked(t, "SELECT pg_advisory_xact_lock_shared($1)", int64(postgres.ClaimLock))
+	release := w.keepLocked(t, "SELECT pg_advisory_xact_lock_shared($1)", int64(seam.ClaimLock))
 	wantOver(t, "make earlier grants void", time.Second, func(ctx context.Context, timeout time.Duration) error {
-		_, err := w.impatient(t, timeout, postgres.RelayConfig{}, slog.New(slog.DiscardHandler)).RebuildLost(ctx)
+		_, err := w.impatient(t, timeout, relay.Config{}, slog.New(slog.DiscardHandler)).RebuildLost(ctx)
 		return err
 	})
 	release()
@@ -133,7 +136,7 @@ func behindBlackhole(t *testing.T) (*world, *pushtest.Blackhole) {
 	address, hole := blackhole(t)
 	w := newWorldOn(t, redistest.Client(t), agenda.Config{MaxCrashes: 1000}, address,
 		func(config *pgxpool.Config) {
-			postgres.Direct(config)
+			connect.Direct(config)
 			config.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
 		})
 	return w, hole
@@ -156,7 +159,7 @@ func TestTheRelayLeavesSwallowedConnections(t *testing.T) {
 	t.Parallel()
 	w, hole := behindBlackhole(t)
 	log := make(messages, 1000)
-	relay := w.impatient(t, time.Second, postgres.RelayConfig{Interval: 10 * time.Millisecond},
+	relay := w.impatient(t, time.Second, relay.Config{Interval: 10 * time.Millisecond},
 		slog.New(slog.NewTextHandler(log, nil)))
 	hole.Swallow()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -179,7 +182,7 @@ func TestTheRelayLeavesSwallowedConnections(t *testing.T) {
 func TestASwallowedConnectionIsLeftBeforeItIsUsed(t *testing.T) {
 	t.Parallel()
 	address, hole := blackhole(t)
-	pool, err := postgres.Open(t.Context(), address, func(config *pgxpool.Config) {
+	pool, err := connect.Open(t.Context(), address, func(config *pgxpool.Config) {
 		config.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return true } // as after ten seconds
 	})
 	if err != nil {
@@ -197,7 +200,7 @@ func TestASwallowedConnectionIsLeftBeforeItIsUsed(t *testing.T) {
 // Postgres gives up clients whose hosts have vanished, and with them their locks.
 func TestPostgresLooksForClientsThatHaveVanished(t *testing.T) {
 	t.Parallel()
-	pool, err := postgres.Open(t.Context(), postgrestest.URL(t), nil)
+	pool, err := connect.Open(t.Context(), postgrestest.URL(t), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +220,7 @@ func TestARelayThatStandsStillGivesTheOutboxBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, redistest.Client(t))
 	entered, goOn := make(chan struct{}, 1000), make(chan struct{})
-	relay := w.impatient(t, time.Second, postgres.RelayConfig{
+	relay := w.impatient(t, time.Second, relay.Config{
 		Interval: 10 * time.Millisecond,
 		Check:    func(*notification.Notification) error { entered <- struct{}{}; <-goOn; return nil },
 	}, slog.New(slog.DiscardHandler))

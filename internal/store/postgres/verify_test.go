@@ -13,7 +13,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
-	"github.com/pacer-notify/pacer/internal/store/postgres"
+	"github.com/pacer-notify/pacer/internal/store/postgres/rebuild"
 	"github.com/pacer-notify/pacer/internal/store/storetest"
 	"github.com/pacer-notify/pacer/internal/throttle"
 	"github.com/pacer-notify/pacer/test/redistest"
@@ -74,7 +74,7 @@ func verifyWorld(t *testing.T) *world {
 func (w *world) differences(t *testing.T) []string {
 	t.Helper()
 	found := []string{}
-	if err := w.relay.Verify(t.Context(), func(d postgres.Difference) error {
+	if err := w.relay.Verify(t.Context(), func(d rebuild.Difference) error {
 		found = append(found, d.What+" "+d.ID)
 		return nil
 	}); err != nil {

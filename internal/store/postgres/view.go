@@ -5,19 +5,23 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/store/postgres/columns"
+	"github.com/pacer-notify/pacer/internal/store/postgres/limited"
+	"github.com/pacer-notify/pacer/internal/store/postgres/seam"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
 // viewColumns are what scanRow reads.
 const viewColumns = `n.id, coalesce(n.idempotency_key, ''), coalesce(n.fingerprint, ''), n.status, n.reason, n.detail,
 	n.attempts, n.deferrals, n.history, n.not_before, n.admitted_at, n.ended_at,
-	coalesce(n.claimed_until < clock_timestamp(), false), n.policy_version, n.zone,` + contentColumns
+	coalesce(n.claimed_until < clock_timestamp(), false), n.policy_version, n.zone,` + columns.ContentColumns
 
 const (
 	// viewSQL returns one notification.
@@ -34,6 +38,16 @@ WHERE (user_id, admitted_at) > ($1, $2) AND (user_id, admitted_at) <= ($1, $3) A
 	AND counted AND notification_id <> $5
 ORDER BY user_id DESC, admitted_at DESC LIMIT $6`
 )
+
+// lookups is the part of the store that looks up notifications, and lists them.
+type lookups struct {
+	stores *seam.Stores
+	// rowsLooked is how many rows a statement looks at, see Config.RowsLooked.
+	rowsLooked int
+	// stalled reports whether the Redis of a partition makes no progress: it is not waited for.
+	stalled func(partition int) bool
+	asking  sync.WaitGroup // of Redis, also when nobody waits any more
+}
 
 // row is a notification as the database has it.
 type row struct {
@@ -57,13 +71,13 @@ func scanRow(r pgx.CollectableRow) (row, error) {
 	var status string
 	var notBefore *int64
 	var endedAt *time.Time
-	var c content
-	err := r.Scan(c.into([]any{
+	var c columns.Content
+	err := r.Scan(c.Into([]any{
 		&v.ID, &v.IdempotencyKey, &v.Fingerprint, &status, &v.Reason, &v.Detail, &v.Attempts, &v.Deferrals, &v.history,
 		&notBefore, &v.admittedAt, &endedAt, &v.abandoned, &v.Basis.PolicyVersion, &v.Basis.Zone,
 	}, &v.Notification)...)
-	c.fill(&v.Notification)
-	v.Status, v.notBefore, v.endedAt = notification.Status(status), limiterMoment(notBefore), moment(endedAt)
+	c.Fill(&v.Notification)
+	v.Status, v.notBefore, v.endedAt = notification.Status(status), columns.LimiterMoment(notBefore), columns.Moment(endedAt)
 	// What waits for its provider has waited for longer, which only Redis knows.
 	v.WaitsSince = slices.MaxFunc([]time.Time{v.CreatedAt, v.SendAt, v.notBefore}, time.Time.Compare)
 	if status == "waiting" {
@@ -79,20 +93,20 @@ func scanRow(r pgx.CollectableRow) (row, error) {
 }
 
 // View returns a notification with what has become of it, or [notification.ErrNotFound].
-func (s *Store) View(ctx context.Context, id string) (*notification.View, error) {
-	rows, err := s.pool.Query(ctx, viewSQL, id)
+func (l *lookups) View(ctx context.Context, id string) (*notification.View, error) {
+	rows, err := l.stores.Pool.Query(ctx, viewSQL, id)
 	if err != nil {
-		return nil, describe("look up notification "+id, err)
+		return nil, limited.Describe("look up notification "+id, err)
 	}
 	v, err := pgx.CollectExactlyOneRow(rows, scanRow)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return nil, notification.ErrNotFound
 	case err != nil:
-		return nil, describe("look up notification "+id, err)
+		return nil, limited.Describe("look up notification "+id, err)
 	}
-	s.place(ctx, &v)
-	if v.Timeline, err = s.timeline(ctx, &v); err != nil {
+	l.place(ctx, &v)
+	if v.Timeline, err = l.timeline(ctx, &v); err != nil {
 		return nil, err
 	}
 	return &v.View, nil
@@ -101,11 +115,11 @@ func (s *Store) View(ctx context.Context, id string) (*notification.View, error)
 // place fills in what the agendas know about a notification that has not ended: its place in the backlog, its slot, and
 // an end that the database has not learned yet. While Redis is away or stalled, the view is partial: it has what the
 // database knows.
-func (s *Store) place(ctx context.Context, v *row) {
+func (l *lookups) place(ctx context.Context, v *row) {
 	if !v.inAgendas() {
 		return
 	}
-	state, told := s.lookup(ctx, s.agendas.PartitionOf(v.UserID), v.ID)
+	state, told := l.lookup(ctx, l.stores.Agendas.PartitionOf(v.UserID), v.ID)
 	v.Partial = !told
 	if state == nil {
 		return
@@ -136,19 +150,19 @@ func historyWith(kept, told string) string {
 
 // lookup asks Redis for a notification, for as long as a response may wait. It returns nil and true for one that Redis
 // does not know, nil and false when Redis does not say.
-func (s *Store) lookup(ctx context.Context, partition int, id string) (state *agenda.State, told bool) {
-	if s.placer.stalled(partition) {
+func (l *lookups) lookup(ctx context.Context, partition int, id string) (state *agenda.State, told bool) {
+	if l.stalled(partition) {
 		return nil, false
 	}
 	found := make(chan *agenda.State, 1)
-	s.placer.running.Go(func() {
+	l.asking.Go(func() {
 		defer close(found)
-		state, err := s.agendas.LookupIn(ctx, partition, id)
+		state, err := l.stores.Agendas.LookupIn(ctx, partition, id)
 		if err == nil || errors.Is(err, notification.ErrNotFound) {
 			found <- state
 		}
 	})
-	patience := time.NewTimer(s.cfg.PlacePatience)
+	patience := time.NewTimer(l.stores.PlacePatience)
 	defer patience.Stop()
 	select {
 	case state, told = <-found:
@@ -159,15 +173,15 @@ func (s *Store) lookup(ctx context.Context, partition int, id string) (state *ag
 }
 
 // timeline lists what happened to a notification, oldest first.
-func (s *Store) timeline(ctx context.Context, v *row) ([]notification.Event, error) {
+func (l *lookups) timeline(ctx context.Context, v *row) ([]notification.Event, error) {
 	events := []notification.Event{{At: v.CreatedAt, Kind: "accepted"}}
-	deferred, err := s.deferredEvents(ctx, v)
+	deferred, err := l.deferredEvents(ctx, v)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.pool.Query(ctx, attemptsSQL, v.ID)
+	rows, err := l.stores.Pool.Query(ctx, attemptsSQL, v.ID)
 	if err != nil {
-		return nil, describe("look up the attempts at notification "+v.ID, err)
+		return nil, limited.Describe("look up the attempts at notification "+v.ID, err)
 	}
 	var a notification.Attempt
 	var admittedAt, took int64
@@ -183,7 +197,7 @@ func (s *Store) timeline(ctx context.Context, v *row) ([]notification.Event, err
 		}
 		return nil
 	}); err != nil {
-		return nil, describe("look up the attempts at notification "+v.ID, err)
+		return nil, limited.Describe("look up the attempts at notification "+v.ID, err)
 	}
 	for _, e := range deferred {
 		// The attempts say more of a retry than the history does. Of imported retries there is the history alone.
@@ -207,14 +221,14 @@ func (s *Store) timeline(ctx context.Context, v *row) ([]notification.Event, err
 const fillersShown = 20
 
 // deferredEvents lists the deferrals: until when, by which rule, and which earlier deliveries filled its window.
-func (s *Store) deferredEvents(ctx context.Context, v *row) ([]notification.Event, error) {
-	events := s.agendas.HistoryOf(v.UserID, v.Category, v.history)
-	rules := s.agendas.PlanOf(v.UserID, v.Category).Rules
+func (l *lookups) deferredEvents(ctx context.Context, v *row) ([]notification.Event, error) {
+	events := l.stores.Agendas.HistoryOf(v.UserID, v.Category, v.history)
+	rules := l.stores.Agendas.PlanOf(v.UserID, v.Category).Rules
 	for _, d := range agenda.ParseDeferrals(v.history) {
 		if d.By.Closed || d.By.Rule < 0 || d.By.Rule >= len(rules) {
 			continue
 		}
-		fillers, err := s.fillers(ctx, v, d, rules[d.By.Rule])
+		fillers, err := l.fillers(ctx, v, d, rules[d.By.Rule])
 		if err != nil {
 			return nil, err
 		}
@@ -228,7 +242,7 @@ func (s *Store) deferredEvents(ctx context.Context, v *row) ([]notification.Even
 }
 
 // fillers names the deliveries that filled a rule's window when it deferred.
-func (s *Store) fillers(ctx context.Context, v *row, d agenda.Deferral, rule throttle.Rule) ([]string, error) {
+func (l *lookups) fillers(ctx context.Context, v *row, d agenda.Deferral, rule throttle.Rule) ([]string, error) {
 	category := v.Category
 	// A named cap does not say which categories it counts, nor a rule of the calendar since when.
 	if rule.Kind == throttle.KindNamed || rule.Period > 0 {
@@ -237,14 +251,14 @@ func (s *Store) fillers(ctx context.Context, v *row, d agenda.Deferral, rule thr
 	if rule.Kind == throttle.KindCap {
 		category = ""
 	}
-	rows, err := s.pool.Query(ctx, fillersSQL, v.UserID, d.At.Add(-rule.Per).UnixMicro(), d.At.UnixMicro(), category,
+	rows, err := l.stores.Pool.Query(ctx, fillersSQL, v.UserID, d.At.Add(-rule.Per).UnixMicro(), d.At.UnixMicro(), category,
 		v.ID, fillersShown)
 	if err != nil {
-		return nil, describe("look up what filled the windows of notification "+v.ID, err)
+		return nil, limited.Describe("look up what filled the windows of notification "+v.ID, err)
 	}
 	ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {
-		return nil, describe("look up what filled the windows of notification "+v.ID, err)
+		return nil, limited.Describe("look up what filled the windows of notification "+v.ID, err)
 	}
 	return ids, nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/policy"
 	"github.com/pacer-notify/pacer/internal/preferences"
-	"github.com/pacer-notify/pacer/internal/store/postgres"
+	"github.com/pacer-notify/pacer/internal/store/postgres/relay"
 	"github.com/pacer-notify/pacer/internal/throttle"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
@@ -31,7 +31,7 @@ func wideWorld(t *testing.T) (*world, *effective.Policy) {
 	rules := effective.New(func() *policy.Policy { return parsed })
 	rules.Own = preferences.NewMemory()
 	w := newWorldWith(t, redistest.Client(t), agenda.Config{MaxCrashes: 1000, Settings: rules.Settings})
-	w.relay = postgres.NewRelay(w.store, postgres.RelayConfig{
+	w.relay = relay.New(w.store.Stores, relay.Config{
 		Check: func(*notification.Notification) error { return nil }, Windows: rules.LongestWindow,
 	})
 	wide := &notification.Preferences{Limits: map[string]json.RawMessage{

@@ -14,7 +14,6 @@
 //	impatient-postgres  statements are given up after 50 ms
 //	impatient-targets   calls to webhooks are given up after 50 ms
 //	impatient-api       requests to the API are given up after 50 ms
-//	patient-accept      accepting waits for Postgres for a minute
 //	no-send-timeout     a call to a webhook may take for ever
 //	no-retry            a failed attempt is the last one
 //	no-retry-after      a provider's Retry-After is ignored
@@ -45,13 +44,13 @@ import (
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/push"
 	"github.com/pacer-notify/pacer/internal/push/httpsend"
-	storepostgres "github.com/pacer-notify/pacer/internal/store/postgres"
+	"github.com/pacer-notify/pacer/internal/store/postgres/relay"
 )
 
 // Hooks take away the protections that the environment names.
 func Hooks() app.Hooks {
 	return app.Hooks{
-		Hooks:   deployment.Hooks{Redis: openRedis, Database: mutateDatabase, Store: mutateStore},
+		Hooks:   deployment.Hooks{Redis: openRedis, Database: mutateDatabase},
 		Targets: mutateTargets, API: mutateAPI, Sender: mutateSender, Dispatch: mutateDispatch, Service: mutateService,
 	}
 }
@@ -291,12 +290,6 @@ func (s mutatedSender) Send(ctx context.Context, m push.Message) error {
 	return e
 }
 
-func mutateStore(config *storepostgres.Config) {
-	if without("patient-accept") {
-		config.AcceptTimeout = time.Minute
-	}
-}
-
 func mutateDispatch(store dispatch.Store) dispatch.Store {
 	if !without("settle-once") {
 		return store
@@ -329,7 +322,7 @@ func mutateService(service app.Service) app.Service {
 		if without("no-sweep") {
 			return idle{}
 		}
-	case *storepostgres.Relay:
+	case *relay.Relay:
 		if without("no-relay") {
 			return idle{}
 		}
@@ -347,7 +340,7 @@ type idle struct{}
 func (idle) Run(context.Context) {}
 
 // rebuilder is a relay that only rebuilds the partitions that lost their state.
-type rebuilder struct{ relay *storepostgres.Relay }
+type rebuilder struct{ relay *relay.Relay }
 
 // Run implements [app.Service].
 func (r rebuilder) Run(ctx context.Context) {

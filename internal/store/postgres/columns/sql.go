@@ -1,0 +1,49 @@
+package columns
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/throttle"
+)
+
+// OptedOutSQL is true for a notification n whose user has opted out of its category or channel.
+const OptedOutSQL = `EXISTS (SELECT FROM pacer.preferences p WHERE p.user_id = ANY (ARRAY[n.user_id])
+	AND (n.category = ANY (p.opt_out_categories) OR n.channel = ANY (p.opt_out_channels)))`
+
+// UncheckedSQL is true for a notification n that came through pacer.enqueue, as long as no process has allowed it: it
+// is in no backlog, and replaces nothing. See also SupersededSQL.
+const UncheckedSQL = "EXISTS (SELECT FROM pacer.outbox o WHERE o.key = ANY (ARRAY[n.id]) AND o.unchecked)"
+
+// SupersededSQL is true for a notification n when a newer one with its collapse key was accepted, whatever became of
+// the newer one. Redis usually ends the older one sooner, but it forgets collapse keys: after an hour on purpose, and
+// at once when it loses its data. One that nobody has checked replaces nothing.
+const SupersededSQL = `(n.collapse_key <> '' AND EXISTS (SELECT FROM pacer.notifications newer
+	WHERE newer.user_id = ANY (ARRAY[n.user_id]) AND newer.category = ANY (ARRAY[n.category])
+		AND newer.collapse_key = ANY (ARRAY[n.collapse_key]) AND newer.collapse_key <> ''
+		AND newer.arrival > n.arrival
+		AND NOT EXISTS (SELECT FROM pacer.outbox o WHERE o.key = ANY (ARRAY[newer.id]) AND o.unchecked)))`
+
+// Token names a grant. When a claim is repeated because its result was lost, the token shows that it is the same claim.
+func Token(g *dispatch.Grant) string {
+	return fmt.Sprintf("%d.%d.%d", g.Epoch, g.Generation, g.AdmittedAt.UnixMicro())
+}
+
+// ReadToken returns what a token says of its grant; false for the empty token of a claim that was not made here.
+func ReadToken(token string) (g dispatch.Grant, ok bool) {
+	var at int64
+	_, err := fmt.Sscanf(token, "%d.%d.%d", &g.Epoch, &g.Generation, &at)
+	g.AdmittedAt = throttle.Micros(at).Time()
+	return g, err == nil
+}
+
+// Storable makes a text from outside, such as a provider's reply, one that Postgres takes: valid UTF-8 without U+0000.
+// What it can't keep it shows as U+FFFD. What producers send is not changed, but refused: see [intake.ErrUnstorable].
+func Storable(text string) string {
+	if utf8.ValidString(text) && strings.IndexByte(text, 0) < 0 {
+		return text
+	}
+	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
+}
