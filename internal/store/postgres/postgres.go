@@ -2,7 +2,7 @@
 // claim, every result. The agendas on Redis decide which notification goes when. All of Redis may be lost; the relay
 // rebuilds it from here.
 //
-//	accept   one statement inserts or copies many, then the agendas take them; the relay carries over what was left
+//	accept   one statement inserts or copies many, then the agendas take them; the relay places what was left
 //	take     the agendas grant, Postgres claims: only what is claimed is sent
 //	settle   Postgres writes the result under the claim, then the agendas do
 //
@@ -10,7 +10,7 @@
 // forgets or brings back, a notification that has ended is never claimed again, and a worker whose claim has passed to
 // another writes nothing.
 //
-// The Relay repairs what was lost on the way: see relay.go and rebuild.go.
+// Packages outbox, relay and rebuild keep Redis in step, and repair what was lost on the way.
 //
 // No statement's plan may depend on statistics, because a plan that was made for an empty table is kept while the
 // table fills. Two idioms leave the planner one way to a row, through the primary key. Their plain forms leave it
@@ -20,7 +20,7 @@
 //	status IN ('waiting', …)   instead of ended_at IS NULL, which the index of all open notifications could serve
 //
 // Likewise (user_id, accepted_at) is compared as a row where only the index of both columns may serve. A test plans
-// every statement of this package over empty, filling and full tables.
+// every statement of this package and those below over empty, filling and full tables.
 package postgres
 
 import (

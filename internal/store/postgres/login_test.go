@@ -1,4 +1,4 @@
-package connect_test
+package postgres_test
 
 import (
 	"net/url"
