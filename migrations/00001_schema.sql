@@ -468,7 +468,7 @@ $$;
 -- knows the limits of the API, neither the policy nor the channels: what these refuse ends as failed. What it finds does
 -- not depend on the session: a function with a backslash in a text reads it by the standard.
 -- +goose StatementBegin
-CREATE FUNCTION pacer.field_faults(n jsonb) RETURNS text[] LANGUAGE plpgsql STABLE
+CREATE FUNCTION pacer.faults(n jsonb) RETURNS text[] LANGUAGE plpgsql STABLE
 SET standard_conforming_strings = on AS $$
 DECLARE
     texts CONSTANT text[] := ARRAY['id', 'user_id', 'category', 'channel', 'to', 'title', 'body', 'priority', 'send_at',
@@ -506,7 +506,11 @@ BEGIN
     ELSIF n ->> 'id' !~ '^[A-Za-z0-9._:-]+$' THEN
         faults := faults || format('id: may hold only A-Z a-z 0-9 . _ : - and is %s', n -> 'id');
     END IF;
-    IF NOT n ? 'user_id' THEN faults := faults || 'user_id: is required'::text; END IF;
+    IF NOT n ? 'user_id' THEN
+        faults := faults || 'user_id: is required'::text;
+    ELSIF n ->> 'user_id' IN ('.', '..', '/') THEN
+        faults := faults || format('user_id: must not be %s, which no URL can hold', n ->> 'user_id');
+    END IF;
     FOR field, size IN VALUES ('user_id', 256), ('to', 4096), ('collapse_key', 64), ('category', 256), ('channel', 256) LOOP
         IF octet_length(n ->> field) > size THEN
             faults := faults || format('%s: may have at most %s bytes, has %s', field, size, octet_length(n ->> field));
@@ -557,70 +561,12 @@ BEGIN
 END
 $$;
 -- +goose StatementEnd
--- +goose StatementBegin
-CREATE FUNCTION pacer.faults(n jsonb) RETURNS text[] LANGUAGE sql STABLE AS $$
-    SELECT pacer.field_faults(n) || CASE WHEN jsonb_typeof(n) = 'object' AND n ->> 'user_id' IN ('.', '..', '/') THEN
-        ARRAY['user_id: must not be ' || (n ->> 'user_id') || ', which no URL can hold'] ELSE '{}' END
-$$;
--- +goose StatementEnd
-
 -- Tells the same in one text, NULL when nothing is wrong.
 -- +goose StatementBegin
 CREATE FUNCTION pacer.fault(n jsonb) RETURNS text LANGUAGE sql STABLE AS $$
     SELECT nullif(array_to_string(pacer.faults(pacer.given(n)), '; '), '')
 $$;
 -- +goose StatementEnd
--- +goose StatementBegin
-CREATE FUNCTION pacer.fault_but_override(n jsonb) RETURNS text LANGUAGE plpgsql STABLE
-SET standard_conforming_strings = on AS $$
-DECLARE
-    unknown text;
-    field text;
-    size int;
-BEGIN
-    IF n IS NULL OR jsonb_typeof(n) <> 'object' THEN RETURN 'it must be a JSON object'; END IF;
-    SELECT k INTO unknown FROM jsonb_object_keys(n) k WHERE k <> ALL (ARRAY['id', 'user_id', 'category', 'channel', 'to', 'title',
-        'body', 'data', 'priority', 'send_at', 'expires_at', 'collapse_key']) LIMIT 1;
-    IF FOUND THEN RETURN unknown || ' is not a known field'; END IF;
-    FOREACH field IN ARRAY ARRAY['id', 'user_id', 'category', 'channel', 'to', 'title', 'body', 'priority', 'send_at', 'expires_at', 'collapse_key'] LOOP
-        IF n ? field AND jsonb_typeof(n -> field) <> 'string' THEN RETURN field || ' must be a string'; END IF;
-    END LOOP;
-    IF n ? 'id' AND (n ->> 'id' !~ '^[A-Za-z0-9._:-]{1,64}$' OR n ->> 'id' IN ('.', '..')) THEN
-        RETURN 'id must be 1 to 64 of A-Z a-z 0-9 . _ : - and not . or ..';
-    END IF;
-    IF coalesce(n ->> 'user_id', '') = '' THEN RETURN 'user_id is required'; END IF;
-    IF octet_length(n ->> 'user_id') > 256 THEN RETURN 'user_id may have at most 256 bytes'; END IF;
-    IF octet_length(n ->> 'to') > 4096 THEN RETURN 'to may have at most 4096 bytes'; END IF;
-    IF octet_length(n ->> 'collapse_key') > 64 THEN RETURN 'collapse_key may have at most 64 bytes'; END IF;
-    FOREACH field IN ARRAY ARRAY['user_id', 'to', 'collapse_key', 'category', 'channel'] LOOP
-        IF n ->> field ~ '[\x01-\x1f\x7f-\u009f]' THEN RETURN field || ' must not hold control characters'; END IF;
-    END LOOP;
-    IF n ? 'data' AND jsonb_typeof(n -> 'data') <> 'object' THEN RETURN 'data must be a JSON object'; END IF;
-    IF n ? 'priority' AND n ->> 'priority' <> ALL (ARRAY['critical', 'high', 'normal', 'low']) THEN
-        RETURN 'priority must be critical, high, normal or low';
-    END IF;
-    size := coalesce(octet_length(n ->> 'title'), 0) + coalesce(octet_length(n ->> 'body'), 0) + coalesce(octet_length((n -> 'data')::text), 0);
-    IF size > (CASE WHEN coalesce(n ->> 'channel', 'webhook') IN ('webhook', 'email', 'log') THEN 262144 ELSE 4096 END) THEN
-        RETURN 'title, body and data together are too large, ' || size || ' bytes';
-    END IF;
-    FOREACH field IN ARRAY ARRAY['send_at', 'expires_at'] LOOP
-        IF n ->> field !~ '^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)$' THEN
-            RETURN field || ' must be a time such as 2027-01-31T12:00:00Z';
-        END IF;
-    END LOOP;
-    BEGIN
-        IF (n ->> 'send_at')::timestamptz > clock_timestamp() + interval '90 days' THEN RETURN 'send_at may be at most 90 days ahead'; END IF;
-        IF (n ->> 'expires_at')::timestamptz <= greatest((n ->> 'send_at')::timestamptz, clock_timestamp()) THEN
-            RETURN 'expires_at must be later than now and than send_at';
-        END IF;
-    EXCEPTION WHEN datetime_field_overflow OR invalid_datetime_format THEN
-        RETURN 'send_at and expires_at must be times that the calendar has';
-    END;
-    RETURN NULL;
-END
-$$;
--- +goose StatementEnd
-
 -- Compares a stored JSON text with one that comes in, by their meaning. What Postgres can't compare, such as a text with
 -- U+0000, differs.
 -- +goose StatementBegin
