@@ -21,6 +21,7 @@ import (
 func (d *Deployment) openStore(ctx context.Context, current func() *policy.Policy, channels channel.Set) (err error) {
 	cfg := d.cfg
 	d.Rules = &Rules{Policy: effective.New(current), Set: channels}
+	d.publishing = &publishing{d.Redis.Client, cfg.Settings, d.Rules, d.attached, d.agreeOnPartitions, cfg.Log}
 	if !cfg.Settings.Setup.Embedded() {
 		d.Memory = redismemory.New(d.Redis.Client, cfg.Log)
 		if err := d.Memory.Look(ctx); err != nil { // Run looks again
@@ -75,7 +76,7 @@ func (d *Deployment) openPostgresStore(ctx context.Context) error {
 	d.Postgres = storepostgres.New(d.Pool, d.Agendas, config)
 	d.Store = d.Postgres
 	d.Relay = storepostgres.NewRelay(d.Postgres, storepostgres.RelayConfig{
-		Check: d.Rules.check, Windows: d.Rules.LongestWindow, Rebuilding: d.rebuilding, Adopted: d.cfg.Adopted,
+		Check: d.Rules.check, Windows: d.Rules.LongestWindow, Rebuilding: d.publishing.rebuilding, Adopted: d.cfg.Adopted,
 	})
 	return d.followPreferences(ctx, d.Postgres)
 }
