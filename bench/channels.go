@@ -69,9 +69,7 @@ func (p *provider) sent(n int) error {
 }
 
 // afterDispatch is what a bare library and pacer's own dispatch reach, one after the other: each item costs both.
-func afterDispatch(
-	bare func(context.Context, options) (sample, error),
-) func(ctx context.Context, o options) (sample, error) {
+func afterDispatch(bare side) side {
 	return func(ctx context.Context, o options) (sample, error) {
 		sent, err := bare(ctx, o)
 		if err != nil {

@@ -29,7 +29,7 @@ type boundedCost struct {
 // costContests are what pacer does most, and how many items a round works on.
 var costContests = []struct {
 	name  string
-	work  func(ctx context.Context, o options) (sample, error)
+	work  side
 	items int
 }{
 	{"dispatch", pacerDispatch, 4000},
@@ -52,7 +52,13 @@ const (
 
 // figuresOf are the figures of a contest: of each the least of the rounds, since whatever disturbs a round adds to it.
 func figuresOf(rounds []sample) map[string]float64 {
-	least := func(value func(usage) float64) float64 { return leastOf(rounds, value) }
+	least := func(value func(usage) float64) float64 {
+		found := math.Inf(1)
+		for _, s := range rounds {
+			found = min(found, value(s.used))
+		}
+		return found
+	}
 	figures := map[string]float64{
 		"allocations": least(func(u usage) float64 { return u.allocations }),
 		"bytes":       least(func(u usage) float64 { return u.bytes }),
@@ -64,15 +70,6 @@ func figuresOf(rounds []sample) map[string]float64 {
 		figures["bytes of WAL"] = wal
 	}
 	return figures
-}
-
-// leastOf is the least value of the rounds.
-func leastOf(rounds []sample, value func(usage) float64) float64 {
-	found := math.Inf(1)
-	for _, s := range rounds {
-		found = min(found, value(s.used))
-	}
-	return found
 }
 
 // measureCosts measures the figures of all of them whose names contain only.

@@ -30,12 +30,19 @@ type options struct {
 	docs      string
 }
 
-// contest has pacer and a peer do the same work; both return their rate per second and what they used. Asked is the
-// ratio that pacer has to reach, 0 when it need not reach any.
+// side is one side of a contest. It returns its rate per second and what it used.
+type side func(ctx context.Context, o options) (sample, error)
+
+// contest has pacer and a peer do the same work. Asked is the ratio that pacer has to reach.
 type contest struct {
 	name, peer    string
 	asked         float64
-	pacer, beside func(ctx context.Context, o options) (sample, error)
+	pacer, beside side
+}
+
+// pushOver is a contest with a bare library, each item of which pays for a dispatch besides.
+func pushOver(channel, library string, pacer, bare side) contest {
+	return contest{"push over " + channel, library + ", 50 callers, and then dispatch", 0.9, pacer, afterDispatch(bare)}
 }
 
 const (
@@ -47,74 +54,26 @@ const (
 
 // contests are all that are measured, in the order of the report.
 var contests = []contest{
+	{dispatchAdmitted, "bare asynq, no-op handler, one server", 2.5, pacerDispatch, bareDispatch},
+	{dispatchAdmitted, "hand-written: asynq and a limiter call", 3, pacerDispatch, handDispatch},
+	{dispatchAdmitted, "BullMQ, no-op worker, 256 at once", 1.5, pacerDispatch, node("dispatch")},
+	{durableAdmitted, "River, no-op worker", 0.8, durableDispatch, riverDispatch},
+	{durableAdmitted, "by hand: River and a limiter call", 1.5, durableDispatch, riverByHand},
+	{decisions, "redis_rate, one rule, 50 callers", 1.5, pacerLimiter, redisRate},
+	{decisions, "rolling-rate-limiter, two rules, 50 callers", 6, pacerLimiter, node("limiter")},
+	{bulkAccept, "asynq Enqueue one by one, 50 callers", 1.1, pacerAccept, asynqEnqueue},
+	{bulkAccept, "BullMQ addBulk, batches of 1,000", 2.5, pacerAccept, node("accept")},
+	{bulkAccept, "River InsertManyFast, batches of 1,000", 1, pacerAccept, riverAccept},
+	{"durable " + bulkAccept, "River InsertManyFast, batches of 1,000", 0.7, durableAccept, riverAccept},
 	{
-		name: dispatchAdmitted, peer: "bare asynq, no-op handler, one server",
-		asked: 2.5, pacer: pacerDispatch, beside: bareDispatch,
+		"durable accept, one in each POST, 50 callers", "a handler that inserts one row, 50 callers",
+		0.8, durablePosts, plainPosts,
 	},
-	{
-		name: dispatchAdmitted, peer: "hand-written: asynq and a limiter call",
-		asked: 3, pacer: pacerDispatch, beside: handDispatch,
-	},
-	{
-		name: dispatchAdmitted, peer: "BullMQ, no-op worker, 256 at once",
-		asked: 1.5, pacer: pacerDispatch, beside: node("dispatch"),
-	},
-	{
-		name: durableAdmitted, peer: "River, no-op worker",
-		asked: 0.8, pacer: durableDispatch, beside: riverDispatch,
-	},
-	{
-		name: durableAdmitted, peer: "by hand: River and a limiter call",
-		asked: 1.5, pacer: durableDispatch, beside: riverByHand,
-	},
-	{
-		name: decisions, peer: "redis_rate, one rule, 50 callers",
-		asked: 1.5, pacer: pacerLimiter, beside: redisRate,
-	},
-	{
-		name: decisions, peer: "rolling-rate-limiter, two rules, 50 callers",
-		asked: 6, pacer: pacerLimiter, beside: node("limiter"),
-	},
-	{
-		name: bulkAccept, peer: "asynq Enqueue one by one, 50 callers",
-		asked: 1.1, pacer: pacerAccept, beside: asynqEnqueue,
-	},
-	{
-		name: bulkAccept, peer: "BullMQ addBulk, batches of 1,000",
-		asked: 2.5, pacer: pacerAccept, beside: node("accept"),
-	},
-	{
-		name: bulkAccept, peer: "River InsertManyFast, batches of 1,000",
-		asked: 1, pacer: pacerAccept, beside: riverAccept,
-	},
-	{
-		name: "durable " + bulkAccept, peer: "River InsertManyFast, batches of 1,000",
-		asked: 0.7, pacer: durableAccept, beside: riverAccept,
-	},
-	{
-		name: "durable accept, one in each POST, 50 callers", peer: "a handler that inserts one row, 50 callers",
-		asked: 0.8, pacer: durablePosts, beside: plainPosts,
-	},
-	{
-		name: "push over APNs", peer: "apns2, 50 callers, and then dispatch",
-		asked: 0.9, pacer: pacerAPNs, beside: afterDispatch(bareAPNs),
-	},
-	{
-		name: "push over FCM", peer: "OAuth 2 and net/http, 50 callers, and then dispatch",
-		asked: 0.9, pacer: pacerFCM, beside: afterDispatch(bareFCM),
-	},
-	{
-		name: "push over Web Push", peer: "webpush-go, 50 callers, and then dispatch",
-		asked: 0.9, pacer: pacerWebPush, beside: afterDispatch(bareWebPush),
-	},
-	{
-		name: "push over webhook", peer: "standard-webhooks and net/http, 50 callers, and then dispatch",
-		asked: 0.9, pacer: pacerWebhook, beside: afterDispatch(bareWebhook),
-	},
-	{
-		name: "push over email", peer: "go-mail, 50 callers, and then dispatch",
-		asked: 0.9, pacer: pacerEmail, beside: afterDispatch(bareEmail),
-	},
+	pushOver("APNs", "apns2", pacerAPNs, bareAPNs),
+	pushOver("FCM", "OAuth 2 and net/http", pacerFCM, bareFCM),
+	pushOver("Web Push", "webpush-go", pacerWebPush, bareWebPush),
+	pushOver("webhook", "standard-webhooks and net/http", pacerWebhook, bareWebhook),
+	pushOver("email", "go-mail", pacerEmail, bareEmail),
 }
 
 func main() {
@@ -193,11 +152,11 @@ func run(ctx context.Context, o options) error {
 		if !strings.Contains(c.name, o.only) && !strings.Contains(c.peer, o.only) {
 			continue
 		}
-		pacer, beside, err := compete(ctx, c, o)
+		ours, theirs, err := rounds(ctx, c, o)
 		if err != nil {
 			return fmt.Errorf("%s beside %s: %w", c.name, c.peer, err)
 		}
-		one := ratio{c, pacer, beside}
+		one := ratio{c, medians(ours), medians(theirs)}
 		r.ratios = append(r.ratios, one)
 		fmt.Fprintf(os.Stderr, "%s beside %s: %.2f, by CPU time %.2f\n", c.name, c.peer, one.Value(), one.byCPU())
 	}
@@ -213,32 +172,20 @@ func run(ctx context.Context, o options) error {
 	return r.write(filepath.Join(o.docs, "benchmarks.md"))
 }
 
-// compete lets both sides do their work in turn, so that a machine that slows down slows both.
-func compete(ctx context.Context, c contest, o options) (pacer, beside sample, err error) {
-	ours, theirs, err := rounds(ctx, c, o)
-	if err != nil {
-		return sample{}, sample{}, err
-	}
-	return medians(ours), medians(theirs), nil
-}
-
-// rounds has both sides work in turn.
+// rounds has both sides work in turn, so that a machine that slows down slows both.
 func rounds(ctx context.Context, c contest, o options) (ours, theirs []sample, err error) {
 	for range o.rounds {
-		for _, side := range []struct {
-			do      func(context.Context, options) (sample, error)
-			samples *[]sample
-		}{{c.pacer, &ours}, {c.beside, &theirs}} {
-			if o.alone && side.samples == &theirs {
-				theirs = append(theirs, sample{})
-				continue
-			}
-			one, err := side.do(ctx, o)
-			if err != nil {
+		one, err := c.pacer(ctx, o)
+		if err != nil {
+			return nil, nil, err
+		}
+		var other sample
+		if !o.alone {
+			if other, err = c.beside(ctx, o); err != nil {
 				return nil, nil, err
 			}
-			*side.samples = append(*side.samples, one)
 		}
+		ours, theirs = append(ours, one), append(theirs, other)
 	}
 	return ours, theirs, nil
 }

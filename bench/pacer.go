@@ -68,9 +68,6 @@ func startPacer(
 	return &pacer{process, func() error { return errors.Join(process.Stop(ctx), dir.Remove()) }}, nil
 }
 
-// ready builds the partitions, as the first process of a durable deployment does.
-func (p *pacer) ready(ctx context.Context) error { return p.BuildPartitions(ctx) }
-
 // accept accepts n notifications, in batches of 1,000.
 func (p *pacer) accept(ctx context.Context, n int, nth func(i int) notification.Notification) error {
 	for from := 0; from < n; from += 1000 {
@@ -137,17 +134,14 @@ func dispatchAll(
 func withPacer(
 	ctx context.Context, do func(*pacer, *meter) (sample, error), change ...func(*settings.Resolved),
 ) (sample, error) {
-	redis, err := startRedis()
-	if err != nil {
-		return sample{}, err
-	}
-	defer redis.stop()
-	p, err := startPacer(ctx, redis.url, "", policy, change...)
-	if err != nil {
-		return sample{}, err
-	}
-	measured, err := do(p, &meter{redis: redis})
-	return measured, errors.Join(err, p.stop())
+	return withRedis(func(redis *server, m *meter) (sample, error) {
+		p, err := startPacer(ctx, redis.url, "", policy, change...)
+		if err != nil {
+			return sample{}, err
+		}
+		measured, err := do(p, m)
+		return measured, errors.Join(err, p.stop())
+	})
 }
 
 // deliver starts the workers, and waits until n were delivered.
@@ -192,22 +186,18 @@ func spread(n int, do func(i int) error) error {
 func decisionsOf(o options) int { return 4 * o.n }
 
 func pacerLimiter(ctx context.Context, o options) (sample, error) {
-	redis, err := startRedis()
-	if err != nil {
-		return sample{}, err
-	}
-	defer redis.stop()
-	limiter := throttle.NewRedis(redis.client, func(string) string { return "bench:" })
 	plan := throttle.Plan{Rules: []throttle.Rule{
 		{Max: 10, Per: time.Minute},
 		{Max: 1, Per: time.Millisecond, Kind: throttle.KindGap},
 	}}
-	m := &meter{redis: redis}
-	return m.run(ctx, decisionsOf(o), func() error {
-		return spread(decisionsOf(o), func(i int) error {
-			key := throttle.Key{User: "user-" + strconv.Itoa(i%1000), Category: "c"}
-			_, err := limiter.Allow(ctx, key, plan, strconv.Itoa(i))
-			return err
+	return withRedis(func(redis *server, m *meter) (sample, error) {
+		limiter := throttle.NewRedis(redis.client, func(string) string { return "bench:" })
+		return m.run(ctx, decisionsOf(o), func() error {
+			return spread(decisionsOf(o), func(i int) error {
+				key := throttle.Key{User: "user-" + strconv.Itoa(i%1000), Category: "c"}
+				_, err := limiter.Allow(ctx, key, plan, strconv.Itoa(i))
+				return err
+			})
 		})
 	})
 }

@@ -96,27 +96,19 @@ func handDispatch(ctx context.Context, o options) (sample, error) {
 }
 
 func redisRate(ctx context.Context, o options) (sample, error) {
-	store, err := startRedis()
-	if err != nil {
-		return sample{}, err
-	}
-	defer store.stop()
-	limiter := redis_rate.NewLimiter(store.client)
-	m := &meter{redis: store}
-	return m.run(ctx, decisionsOf(o), func() error {
-		return spread(decisionsOf(o), func(i int) error {
-			_, err := limiter.Allow(ctx, "user-"+strconv.Itoa(i%1000), redis_rate.PerMinute(10))
-			return err
+	return withRedis(func(store *server, m *meter) (sample, error) {
+		limiter := redis_rate.NewLimiter(store.client)
+		return m.run(ctx, decisionsOf(o), func() error {
+			return spread(decisionsOf(o), func(i int) error {
+				_, err := limiter.Allow(ctx, "user-"+strconv.Itoa(i%1000), redis_rate.PerMinute(10))
+				return err
+			})
 		})
 	})
 }
 
 func asynqEnqueue(ctx context.Context, o options) (sample, error) {
-	store, err := startRedis()
-	if err != nil {
-		return sample{}, err
-	}
-	defer store.stop()
-	m := &meter{redis: store}
-	return m.run(ctx, o.n, func() error { return enqueue(store, o.n) })
+	return withRedis(func(store *server, m *meter) (sample, error) {
+		return m.run(ctx, o.n, func() error { return enqueue(store, o.n) })
+	})
 }

@@ -98,35 +98,27 @@ func plainHandler(pool *pgxpool.Pool) http.Handler {
 
 // plainPosts measures a handler that does nothing but insert one row.
 func plainPosts(ctx context.Context, o options) (sample, error) {
-	database, stopDatabase, err := startPostgres()
-	if err != nil {
-		return sample{}, err
-	}
-	defer func() { _ = stopDatabase() }() // a temporary server
-	m, err := newMeter(ctx, nil, database)
-	if err != nil {
-		return sample{}, err
-	}
-	defer m.close(ctx)
-	pool, err := newPool(ctx, database)
-	if err != nil {
-		return sample{}, err
-	}
-	defer pool.Close()
-	if _, err := pool.Exec(ctx, plainTable); err != nil {
-		return sample{}, err
-	}
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return sample{}, err
-	}
-	server := &http.Server{Handler: plainHandler(pool), ReadHeaderTimeout: 10 * time.Second}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
-	measured, err := postAll(ctx, m, "http://"+listener.Addr().String()+"/v1/notifications", o.n)
-	closed := server.Close()
-	if ended := <-served; !errors.Is(ended, http.ErrServerClosed) {
-		closed = errors.Join(closed, ended)
-	}
-	return measured, errors.Join(err, closed)
+	return withPostgres(ctx, nil, func(database string, m *meter) (sample, error) {
+		pool, err := newPool(ctx, database)
+		if err != nil {
+			return sample{}, err
+		}
+		defer pool.Close()
+		if _, err := pool.Exec(ctx, plainTable); err != nil {
+			return sample{}, err
+		}
+		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+		if err != nil {
+			return sample{}, err
+		}
+		server := &http.Server{Handler: plainHandler(pool), ReadHeaderTimeout: 10 * time.Second}
+		served := make(chan error, 1)
+		go func() { served <- server.Serve(listener) }()
+		measured, err := postAll(ctx, m, "http://"+listener.Addr().String()+"/v1/notifications", o.n)
+		closed := server.Close()
+		if ended := <-served; !errors.Is(ended, http.ErrServerClosed) {
+			closed = errors.Join(closed, ended)
+		}
+		return measured, errors.Join(err, closed)
+	})
 }

@@ -36,6 +36,16 @@ func startRedis() (*server, error) {
 	}}, nil
 }
 
+// withRedis runs do on a server of its own.
+func withRedis(do func(*server, *meter) (sample, error)) (sample, error) {
+	store, err := startRedis()
+	if err != nil {
+		return sample{}, err
+	}
+	defer store.stop()
+	return do(store, &meter{redis: store})
+}
+
 // cpu is how much the server has used.
 func (s *server) cpu(ctx context.Context) time.Duration {
 	var used time.Duration

@@ -21,14 +21,6 @@ func (r ratio) Value() float64 { return r.ours.rate / r.theirs.rate }
 // byCPU is how many times as much CPU time as pacer the peer uses for an item.
 func (r ratio) byCPU() float64 { return float64(r.theirs.used.cpu()) / float64(r.ours.used.cpu()) }
 
-// wanted is the ratio that pacer has to reach, empty when there is none.
-func (r ratio) wanted() string {
-	if r.asked == 0 {
-		return ""
-	}
-	return fmt.Sprintf("≥ %.1f", r.asked)
-}
-
 // figure is a measurement without a peer.
 type figure struct{ what, got, wanted string }
 
@@ -45,7 +37,7 @@ func (r report) rows() [][]string {
 	for _, x := range r.ratios {
 		rows = append(rows, []string{
 			x.name, perSecond(x.ours.rate), x.peer, perSecond(x.theirs.rate), fmt.Sprintf("%.2f", x.Value()),
-			x.wanted(), fmt.Sprintf("%.2f", x.byCPU()),
+			fmt.Sprintf("≥ %.1f", x.asked), fmt.Sprintf("%.2f", x.byCPU()),
 		})
 	}
 	return rows

@@ -97,31 +97,24 @@ func newPool(ctx context.Context, database string) (*pgxpool.Pool, error) {
 func withRiver(ctx context.Context, o options, gap time.Duration,
 	do func(*river.Client[pgx.Tx], *worker, *meter) (sample, error),
 ) (sample, error) {
-	database, stopDatabase, err := startPostgres()
-	if err != nil {
-		return sample{}, err
-	}
-	defer func() { _ = stopDatabase() }() // a temporary server
 	work := &worker{n: int64(o.n), finished: make(chan struct{}), gap: gap}
-	var limiter *server
-	if gap > 0 {
-		if limiter, err = startRedis(); err != nil {
-			return sample{}, err
-		}
-		defer limiter.stop()
+	measure := func(limiter *server) (sample, error) {
+		return withPostgres(ctx, limiter, func(database string, m *meter) (sample, error) {
+			client, pool, err := newRiver(ctx, database, work)
+			if err != nil {
+				return sample{}, err
+			}
+			defer pool.Close()
+			return do(client, work, m)
+		})
+	}
+	if gap == 0 {
+		return measure(nil)
+	}
+	return withRedis(func(limiter *server, _ *meter) (sample, error) {
 		work.limiter = limiter.client
-	}
-	m, err := newMeter(ctx, limiter, database)
-	if err != nil {
-		return sample{}, err
-	}
-	defer m.close(ctx)
-	client, pool, err := newRiver(ctx, database, work)
-	if err != nil {
-		return sample{}, err
-	}
-	defer pool.Close()
-	return do(client, work, m)
+		return measure(limiter)
+	})
 }
 
 // riverInsert inserts n jobs, one of each user, in batches of 1,000.

@@ -68,23 +68,6 @@ type meter struct {
 	database *pgx.Conn
 }
 
-// newMeter makes a meter; redis may be nil, and database empty. Close it after use.
-func newMeter(ctx context.Context, redis *server, database string) (*meter, error) {
-	m := &meter{redis: redis}
-	if database == "" {
-		return m, nil
-	}
-	conn, err := pgx.Connect(ctx, database)
-	m.database = conn
-	return m, err
-}
-
-func (m *meter) close(ctx context.Context) {
-	if m.database != nil {
-		_ = m.database.Close(ctx) // of a temporary server
-	}
-}
-
 // run measures n items that do works on.
 func (m *meter) run(ctx context.Context, n int, do func() error) (sample, error) {
 	before, err := m.read(ctx)

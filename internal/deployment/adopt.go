@@ -26,7 +26,7 @@ func (d *Deployment) settleStore(ctx context.Context) error {
 		return nil
 	}
 	if d.Relay != nil {
-		d.succeedPublished(ctx) // its categories count on in what is adopted
+		d.publishing.succeed(ctx) // its categories count on in what is adopted
 		done, err := adopt.Into(ctx, d.Pool, d.Agendas, func(to *adopt.Adoption) error {
 			return (&adoption{d, to, storeredis.New(d.Redis.Pipe, d.Agendas)}).run(ctx)
 		})

@@ -75,6 +75,7 @@ type Deployment struct {
 	// unpublished is true when an attached process has the built-in policy, since none is published and its settings
 	// name none: it does not know the deployment's.
 	unpublished bool
+	publishing  *publishing
 	templates   *templates.Set // nil without
 	login       *connect.Login // nil without Postgres
 }
@@ -146,7 +147,7 @@ func Open(ctx context.Context, cfg Config) (_ *Deployment, err error) {
 	if err := d.settleStore(ctx); err != nil {
 		return nil, err
 	}
-	return d, d.publish(ctx)
+	return d, d.publishing.everything(ctx)
 }
 
 // Attach connects to a deployment's stores without taking part in its work. Partitions and policy are those that its

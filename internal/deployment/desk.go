@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/desk"
 	"github.com/pacer-notify/pacer/internal/presence"
@@ -16,25 +18,33 @@ import (
 // Desk reports what is asked of the deployment. Besides the pauses that the deployment was told of, it knows those from
 // outside that the follower sees, unless that is nil.
 func (d *Deployment) Desk(follower *control.Follower) *desk.Desk {
-	cfg := desk.Config{
-		Store: d.Store, Agendas: d.Agendas, Policy: d.Rules,
-		Pauses: func(ctx context.Context) ([]control.Pause, error) {
-			pauses, err := d.Control.Pauses(ctx)
-			if follower != nil {
-				pauses = append(pauses, follower.FromOutside()...)
-			}
-			return pauses, err
-		},
+	know := &informant{d.Redis.Client, d.Control, follower}
+	return desk.New(desk.Config{
+		Store: d.Store, Users: d.Store, Agendas: d.Agendas, Policy: d.Rules, Pauses: know.pauses, Fleet: know.fleet,
+		CancelledBy: know.cancelledBy, Endpoint: d.cfg.Directory.Words,
+	})
+}
+
+// informant tells what processes report, and what operators did.
+type informant struct {
+	client   redis.UniversalClient
+	control  control.Store
+	follower *control.Follower // nil where nobody follows
+}
+
+// pauses are those that the deployment was told of, and those from outside.
+func (i *informant) pauses(ctx context.Context) ([]control.Pause, error) {
+	pauses, err := i.control.Pauses(ctx)
+	if i.follower != nil {
+		pauses = append(pauses, i.follower.FromOutside()...)
 	}
-	cfg.Fleet, cfg.CancelledBy, cfg.Endpoint = d.fleet, d.cancelledBy, d.cfg.Directory.Words
-	cfg.Users = d.Store
-	return desk.New(cfg)
+	return pauses, err
 }
 
 // fleet sums up what the processes report. While no process is listed at all, the one that asks has only just started;
 // nothing is known then.
-func (d *Deployment) fleet(ctx context.Context) (desk.Fleet, error) {
-	listed, err := presence.List(ctx, d.Redis.Client)
+func (i *informant) fleet(ctx context.Context) (desk.Fleet, error) {
+	listed, err := presence.List(ctx, i.client)
 	if err != nil || len(listed) == 0 {
 		return desk.Fleet{Workers: 1}, err
 	}
@@ -79,8 +89,8 @@ func (r *processReport) troubles() (all []desk.Trouble) {
 }
 
 // cancelledBy looks into the audit log for the operator who cancelled a notification.
-func (d *Deployment) cancelledBy(ctx context.Context, id string) (string, error) {
-	entries, err := d.Control.Audit(ctx, auditRead)
+func (i *informant) cancelledBy(ctx context.Context, id string) (string, error) {
+	entries, err := i.control.Audit(ctx, auditRead)
 	for _, e := range entries {
 		if e.Action == desk.ActionCancel && e.Subject == id {
 			return e.By, nil

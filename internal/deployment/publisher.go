@@ -33,9 +33,7 @@ func NewPublisher(publish, look func(context.Context) error, log *slog.Logger) *
 
 // Publisher publishes the deployment's policy.
 func (d *Deployment) Publisher() *Publisher {
-	return NewPublisher(func(ctx context.Context) error {
-		return PublishPolicy(ctx, d.Redis.Client, d.Rules.Current())
-	}, d.lookAfterPublished, d.cfg.Log)
+	return NewPublisher(d.publishing.policy, d.publishing.look, d.cfg.Log)
 }
 
 // Changed says that another policy is in force. It returns at once.

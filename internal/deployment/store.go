@@ -22,6 +22,7 @@ import (
 func (d *Deployment) openStore(ctx context.Context, current func() *policy.Policy, channels channel.Set) (err error) {
 	cfg := d.cfg
 	d.Rules = &Rules{Policy: effective.New(current), Set: channels}
+	d.publishing = &publishing{d.Redis.Client, cfg.Settings, d.Rules, d.attached, d.agreeOnPartitions, cfg.Log}
 	if !cfg.Settings.Setup.Embedded() {
 		d.Memory = redismemory.New(d.Redis.Client, cfg.Log)
 		if err := d.Memory.Look(ctx); err != nil { // Run looks again
@@ -72,7 +73,7 @@ func (d *Deployment) openPostgresStore(ctx context.Context) error {
 	d.Postgres = storepostgres.New(d.Pool, d.Agendas, storepostgres.Config{Apart: d.attached, Log: d.cfg.Log})
 	d.Store = d.Postgres
 	config := relay.Config{
-		Check: d.Rules.check, Windows: d.Rules.LongestWindow, Rebuilding: d.rebuilding, Adopted: d.cfg.Adopted,
+		Check: d.Rules.check, Windows: d.Rules.LongestWindow, Rebuilding: d.publishing.rebuilding, Adopted: d.cfg.Adopted,
 		Retention: d.cfg.Settings.Retention,
 	}
 	if d.cfg.Hooks.Relay != nil {

@@ -40,24 +40,24 @@ func refuseTemplates(folder string, err error) error {
 // templatesKey holds the deployment's templates.
 const templatesKey = "pacer:templates"
 
-// publishTemplates writes the templates of a process with the API; they are the deployment's.
-func (d *Deployment) publishTemplates(ctx context.Context) error {
-	cfg, client := d.cfg.Settings, d.Redis.Client
-	if !cfg.HasRole(settings.RoleAPI) {
+// templates publishes the templates of a process with the API; they are the deployment's.
+func (p *publishing) templates(ctx context.Context) error {
+	if !p.settings.HasRole(settings.RoleAPI) {
 		return nil
 	}
-	if d.templates == nil {
-		return client.Del(ctx, templatesKey).Err()
+	folder := p.settings.Templates
+	if folder == "" {
+		return p.client.Del(ctx, templatesKey).Err()
 	}
-	packed, err := templates.Pack(os.DirFS(cfg.Templates))
+	packed, err := templates.Pack(os.DirFS(folder))
 	if errors.Is(err, templates.ErrTooLarge) {
-		d.cfg.Log.WarnContext(ctx, "producers that write to the queue themselves can't use templates", "error", err)
-		return client.Del(ctx, templatesKey).Err()
+		p.log.WarnContext(ctx, "producers that write to the queue themselves can't use templates", "error", err)
+		return p.client.Del(ctx, templatesKey).Err()
 	}
 	if err != nil {
-		return refuseTemplates(cfg.Templates, err)
+		return refuseTemplates(folder, err)
 	}
-	if err := client.Set(ctx, templatesKey, packed, 0).Err(); err != nil {
+	if err := p.client.Set(ctx, templatesKey, packed, 0).Err(); err != nil {
 		return fmt.Errorf("publish the templates: %w", err)
 	}
 	return nil

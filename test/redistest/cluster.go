@@ -3,6 +3,7 @@ package redistest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -55,9 +56,6 @@ func StartCluster(tb testing.TB, masters int, replicas bool) *Cluster {
 	return c
 }
 
-// nodes are the masters, then the replicas.
-func (c *Cluster) nodes() []*Server { return append(append([]*Server{}, c.Masters...), c.Replicas...) }
-
 // URL is the cluster's, as pacer takes it.
 func (c *Cluster) URL() string {
 	var addrs []string
@@ -99,7 +97,7 @@ func (c *Cluster) join(ctx context.Context, tb testing.TB) error {
 // does not respond within the cluster's time-out, as on a busy machine, is forgotten.
 func (c *Cluster) meet(ctx context.Context, tb testing.TB) error {
 	tb.Helper()
-	all := c.nodes()
+	all := slices.Concat(c.Masters, c.Replicas)
 	host, port, _ := strings.Cut(c.Masters[0].Addr(), ":")
 	bus, err := c.Masters[0].Client(tb).ConfigGet(ctx, "cluster-port").Result()
 	if err != nil {
@@ -112,9 +110,10 @@ func (c *Cluster) meet(ctx context.Context, tb testing.TB) error {
 			}
 		}
 		round, cancel := context.WithTimeout(ctx, meetAgain)
-		err := c.await(round, tb, func(info string) bool {
+		err := until(round, tb, all, func(client *redis.Client) (string, bool) {
+			info, err := client.ClusterInfo(round).Result()
 			// A node that does not insist on full coverage is ok before it knows of the slots of the others.
-			return strings.Contains(info, "cluster_state:ok") &&
+			return info, err == nil && strings.Contains(info, "cluster_state:ok") &&
 				strings.Contains(info, fmt.Sprintf("cluster_slots_ok:%d\r\n", slots)) &&
 				strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d\r\n", len(all)))
 		})
@@ -128,31 +127,20 @@ func (c *Cluster) meet(ctx context.Context, tb testing.TB) error {
 // follow waits until the replicas have what their masters have: none takes over before.
 func (c *Cluster) follow(ctx context.Context, tb testing.TB) error {
 	tb.Helper()
-	for _, s := range c.Replicas {
-		client := s.Client(tb)
-		for {
-			info, err := client.Info(ctx, "replication").Result()
-			if err == nil && strings.Contains(info, "master_link_status:up") {
-				break
-			}
-			select {
-			case <-ctx.Done():
-				return fmt.Errorf("%s does not follow its master: %w", s.Addr(), ctx.Err())
-			case <-time.After(20 * time.Millisecond):
-			}
-		}
-	}
-	return nil
+	return until(ctx, tb, c.Replicas, func(client *redis.Client) (string, bool) {
+		info, err := client.Info(ctx, "replication").Result()
+		return info, err == nil && strings.Contains(info, "master_link_status:up")
+	})
 }
 
-// await waits until every node says so of the cluster.
-func (c *Cluster) await(ctx context.Context, tb testing.TB, ok func(info string) bool) error {
+// until waits until each of the servers is as wanted. look says how one is now.
+func until(ctx context.Context, tb testing.TB, servers []*Server, look func(*redis.Client) (string, bool)) error {
 	tb.Helper()
-	for _, s := range c.nodes() {
+	for _, s := range servers {
 		client := s.Client(tb)
 		for {
-			info, err := client.ClusterInfo(ctx).Result()
-			if err == nil && ok(info) {
+			info, ok := look(client)
+			if ok {
 				break
 			}
 			select {

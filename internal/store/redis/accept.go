@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -20,10 +21,20 @@ const (
 	putters = 16
 )
 
+// accepting keeps new notifications, each once.
+type accepting struct {
+	agendas *agenda.Agendas
+	claims  claims
+	// view returns a notification, or [notification.ErrNotFound].
+	view func(ctx context.Context, id string) (*notification.View, error)
+	// unwanted reports whether the user of a notification has opted out of it.
+	unwanted func(*notification.Notification) bool
+}
+
 // Accept implements [intake.Store]. It accepts in several partitions at once, and in each the notifications in order.
-func (s *Store) Accept(ctx context.Context, batch []*notification.Notification) ([]intake.Accepted, error) {
+func (s *accepting) Accept(ctx context.Context, batch []*notification.Notification) ([]intake.Accepted, error) {
 	accepted := make([]intake.Accepted, len(batch))
-	claims, err := s.claimAll(ctx, batch)
+	claims, err := s.claims.claimAll(ctx, batch)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +60,7 @@ func (s *Store) Accept(ctx context.Context, batch []*notification.Notification) 
 }
 
 // putAll accepts the notifications of a batch that have the given indexes, by partition.
-func (s *Store) putAll(ctx context.Context, partitions map[int][]int, batch []*notification.Notification,
+func (s *accepting) putAll(ctx context.Context, partitions map[int][]int, batch []*notification.Notification,
 	accepted []intake.Accepted,
 ) error {
 	var putting errgroup.Group
@@ -68,7 +79,8 @@ func (s *Store) putAll(ctx context.Context, partitions map[int][]int, batch []*n
 }
 
 // knownByClaim is the result for a notification whose claims say that it can't be accepted; nil for others.
-func (s *Store) knownByClaim(ctx context.Context, n *notification.Notification, c *claim) (*intake.Accepted, error) {
+func (s *accepting) knownByClaim(ctx context.Context, n *notification.Notification, c *claim,
+) (*intake.Accepted, error) {
 	switch {
 	case c.elsewhere:
 		return s.elsewhere(ctx, n.ID)
@@ -78,9 +90,36 @@ func (s *Store) knownByClaim(ctx context.Context, n *notification.Notification, 
 	return nil, nil
 }
 
+// holdsKey decides who has the key of a notification that another request claimed before. It gives the notification the
+// id of the claim if that was the same request. Else it returns what to say, or nil when the claim has been taken over.
+func (s *accepting) holdsKey(ctx context.Context, n *notification.Notification, c *claim) (*intake.Accepted, error) {
+	fingerprint, id, at := readHeld(c.held)
+	if fingerprint == n.Fingerprint && id != "" {
+		if n.IDMade {
+			n.ID = id
+		}
+		return nil, nil
+	}
+	view, err := s.view(ctx, id)
+	switch {
+	case err != nil && !errors.Is(err, notification.ErrNotFound):
+		return nil, err
+	case err == nil && view.IdempotencyKey == n.IdempotencyKey &&
+		!intake.KeyIsOver(view.CreatedAt, view.Status.Ended()):
+		return &intake.Accepted{Known: true, First: &view.Notification}, nil
+	case err != nil && time.Since(at) < claimGrace:
+		return &intake.Accepted{Err: intake.ErrKeyReused}, nil
+	}
+	taken, err := s.claims.takeOver(ctx, n, c)
+	if err == nil && !taken {
+		return &intake.Accepted{Err: intake.ErrKeyReused}, nil
+	}
+	return nil, err
+}
+
 // settleClaims gives up the claims of keys whose notifications were known by their ids, and accepts what a claim took
 // for a repeat although its key is over.
-func (s *Store) settleClaims(ctx context.Context, batch []*notification.Notification, claims map[int]*claim,
+func (s *accepting) settleClaims(ctx context.Context, batch []*notification.Notification, claims map[int]*claim,
 	accepted []intake.Accepted,
 ) error {
 	for i, c := range claims {
@@ -89,7 +128,7 @@ func (s *Store) settleClaims(ctx context.Context, batch []*notification.Notifica
 		case c.name == "" || !a.Known || a.First == nil:
 		case a.First.IdempotencyKey != n.IdempotencyKey:
 			if c.ours {
-				err = s.release(ctx, c)
+				err = s.claims.release(ctx, c)
 			}
 		case n.ID != c.made && intake.KeyIsOver(a.First.CreatedAt, true): // if it has ended
 			err = s.acceptAgain(ctx, n, c, a)
@@ -102,9 +141,9 @@ func (s *Store) settleClaims(ctx context.Context, batch []*notification.Notifica
 }
 
 // acceptAgain accepts a notification, under the id with which it came, if the one that has its key is over.
-func (s *Store) acceptAgain(ctx context.Context, n *notification.Notification, c *claim, accepted *intake.Accepted,
+func (s *accepting) acceptAgain(ctx context.Context, n *notification.Notification, c *claim, accepted *intake.Accepted,
 ) error {
-	view, err := s.View(ctx, n.ID)
+	view, err := s.view(ctx, n.ID)
 	if errors.Is(err, notification.ErrNotFound) ||
 		err == nil && !intake.KeyIsOver(view.CreatedAt, view.Status.Ended()) {
 		return nil
@@ -113,7 +152,7 @@ func (s *Store) acceptAgain(ctx context.Context, n *notification.Notification, c
 		return err
 	}
 	n.ID = c.made
-	if _, err := s.takeOver(ctx, n, c); err != nil { // if another repeat was faster, this one is a repeat of that
+	if _, err := s.claims.takeOver(ctx, n, c); err != nil { // if another repeat was faster, this one is a repeat of that
 		return err
 	}
 	results, err := s.Accept(ctx, []*notification.Notification{n})
@@ -124,7 +163,7 @@ func (s *Store) acceptAgain(ctx context.Context, n *notification.Notification, c
 }
 
 // put accepts the notifications of a batch that have the given indexes, all of one partition.
-func (s *Store) put(ctx context.Context, partition int, batch []*notification.Notification, part []int,
+func (s *accepting) put(ctx context.Context, partition int, batch []*notification.Notification, part []int,
 	accepted []intake.Accepted,
 ) error {
 	entries := make([]agenda.Entry, len(part))
@@ -148,7 +187,7 @@ func (s *Store) put(ctx context.Context, partition int, batch []*notification.No
 		if accepted[index], err = acceptedAs(n, placed[i]); err != nil {
 			return err
 		}
-		if !accepted[index].Known && s.OptedOut(n.UserID, n.Category, n.Channel) {
+		if !accepted[index].Known && s.unwanted(n) {
 			// It has been accepted, whether it ends now or when it is granted.
 			_ = s.agendas.CancelIn(ctx, partition, n.ID, notification.ReasonOptedOut)
 		}
@@ -168,9 +207,9 @@ func acceptedAs(n *notification.Notification, placed agenda.Placed) (intake.Acce
 }
 
 // elsewhere is the result for an id that belongs to a notification in another partition, and so to another user.
-func (s *Store) elsewhere(ctx context.Context, id string) (*intake.Accepted, error) {
+func (s *accepting) elsewhere(ctx context.Context, id string) (*intake.Accepted, error) {
 	a := &intake.Accepted{Known: true}
-	view, err := s.View(ctx, id)
+	view, err := s.view(ctx, id)
 	switch {
 	case err == nil:
 		a.First = &view.Notification
@@ -178,4 +217,22 @@ func (s *Store) elsewhere(ctx context.Context, id string) (*intake.Accepted, err
 		return nil, err
 	}
 	return a, nil
+}
+
+// Holder implements [intake.Store].
+func (s *accepting) Holder(ctx context.Context, key string) (*notification.Notification, error) {
+	id, err := s.claims.holder(ctx, key)
+	if err != nil || id == "" {
+		return nil, err
+	}
+	view, err := s.view(ctx, id)
+	switch {
+	case errors.Is(err, notification.ErrNotFound):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case view.IdempotencyKey != key || intake.KeyIsOver(view.CreatedAt, view.Status.Ended()):
+		return nil, nil
+	}
+	return &view.Notification, nil
 }

@@ -32,6 +32,13 @@ const (
 	leastClaim = 7 * 24 * time.Hour
 )
 
+// claims writes claims, and reads what others wrote.
+type claims struct {
+	client  redis.UniversalClient
+	agendas *agenda.Agendas
+	life    func(*notification.Notification) time.Duration // see [Store.Life]
+}
+
 // claim is what is known of a notification's id and idempotency key.
 type claim struct {
 	made string // the id under which it came
@@ -62,7 +69,7 @@ func readHeld(text string) (fingerprint, id string, at time.Time) {
 
 // claimAll claims the ids and keys of a batch, in one round trip, and returns the claims by their indexes. Most
 // notifications need none.
-func (s *Store) claimAll(ctx context.Context, batch []*notification.Notification) (map[int]*claim, error) {
+func (k *claims) claimAll(ctx context.Context, batch []*notification.Notification) (map[int]*claim, error) {
 	var claims map[int]*claim
 	var pipe redis.Pipeliner
 	for i, n := range batch {
@@ -70,18 +77,18 @@ func (s *Store) claimAll(ctx context.Context, batch []*notification.Notification
 			continue
 		}
 		if claims == nil {
-			claims, pipe = map[int]*claim{}, s.client.Pipeline()
+			claims, pipe = map[int]*claim{}, k.client.Pipeline()
 		}
 		c := &claim{made: n.ID}
 		claims[i] = c
 		if !n.IDMade {
-			name := s.claimName("i:", n.ID)
-			pipe.SetNX(ctx, name, strconv.Itoa(s.agendas.PartitionOf(n.UserID)), max(leastClaim, s.claimLife(n)))
+			name := k.claimName("i:", n.ID)
+			pipe.SetNX(ctx, name, strconv.Itoa(k.agendas.PartitionOf(n.UserID)), max(leastClaim, k.claimLife(n)))
 			c.of = pipe.Get(ctx, name)
 		}
 		if n.IdempotencyKey != "" {
-			c.name = s.claimName("k:", n.IdempotencyKey)
-			c.wrote = pipe.SetNX(ctx, c.name, heldBy(n, time.Now()), s.claimLife(n))
+			c.name = k.claimName("k:", n.IdempotencyKey)
+			c.wrote = pipe.SetNX(ctx, c.name, heldBy(n, time.Now()), k.claimLife(n))
 			c.keeps = pipe.Get(ctx, c.name)
 		}
 	}
@@ -93,7 +100,7 @@ func (s *Store) claimAll(ctx context.Context, batch []*notification.Notification
 			plural.Of(len(batch), "notification", "notifications"), err)
 	}
 	for i, c := range claims {
-		c.elsewhere = c.of != nil && c.of.Val() != strconv.Itoa(s.agendas.PartitionOf(batch[i].UserID))
+		c.elsewhere = c.of != nil && c.of.Val() != strconv.Itoa(k.agendas.PartitionOf(batch[i].UserID))
 		if c.keeps != nil {
 			c.held, c.ours = c.keeps.Val(), c.wrote.Val()
 		}
@@ -103,39 +110,12 @@ func (s *Store) claimAll(ctx context.Context, batch []*notification.Notification
 
 // claimLife is how long a claim lasts: beyond what its notification takes that waits for max_defer once, is retried to
 // the end and is then kept.
-func (s *Store) claimLife(n *notification.Notification) time.Duration {
-	life := max(0, time.Until(n.SendAt)) + s.Life(n.Category, n.Channel)
+func (k *claims) claimLife(n *notification.Notification) time.Duration {
+	life := max(0, time.Until(n.SendAt)) + k.life(n)
 	if !n.ExpiresAt.IsZero() {
 		life = min(life, max(0, time.Until(n.ExpiresAt)))
 	}
-	return life + max(intake.KeyLife, s.agendas.Retention())
-}
-
-// holdsKey decides who has the key of a notification that another request claimed before. It gives the notification the
-// id of the claim if that was the same request. Else it returns what to say, or nil when the claim has been taken over.
-func (s *Store) holdsKey(ctx context.Context, n *notification.Notification, c *claim) (*intake.Accepted, error) {
-	fingerprint, id, at := readHeld(c.held)
-	if fingerprint == n.Fingerprint && id != "" {
-		if n.IDMade {
-			n.ID = id
-		}
-		return nil, nil
-	}
-	view, err := s.View(ctx, id)
-	switch {
-	case err != nil && !errors.Is(err, notification.ErrNotFound):
-		return nil, err
-	case err == nil && view.IdempotencyKey == n.IdempotencyKey &&
-		!intake.KeyIsOver(view.CreatedAt, view.Status.Ended()):
-		return &intake.Accepted{Known: true, First: &view.Notification}, nil
-	case err != nil && time.Since(at) < claimGrace:
-		return &intake.Accepted{Err: intake.ErrKeyReused}, nil
-	}
-	taken, err := s.takeOver(ctx, n, c)
-	if err == nil && !taken {
-		return &intake.Accepted{Err: intake.ErrKeyReused}, nil
-	}
-	return nil, err
+	return life + max(intake.KeyLife, k.agendas.Retention())
 }
 
 //go:embed takeover.lua
@@ -144,9 +124,9 @@ var takeOverSource string
 var takeOverScript = script.New(takeOverSource)
 
 // takeOver gives the key of a notification that has lost it to another.
-func (s *Store) takeOver(ctx context.Context, n *notification.Notification, c *claim) (bool, error) {
-	taken, err := takeOverScript.Run(ctx, s.client, []string{c.name}, c.held, heldBy(n, time.Now()),
-		strconv.FormatInt(s.claimLife(n).Milliseconds(), 10)).Int()
+func (k *claims) takeOver(ctx context.Context, n *notification.Notification, c *claim) (bool, error) {
+	taken, err := takeOverScript.Run(ctx, k.client, []string{c.name}, c.held, heldBy(n, time.Now()),
+		strconv.FormatInt(k.claimLife(n).Milliseconds(), 10)).Int()
 	if err != nil {
 		return false, fmt.Errorf("claim an idempotency key anew: %w", err)
 	}
@@ -154,36 +134,24 @@ func (s *Store) takeOver(ctx context.Context, n *notification.Notification, c *c
 }
 
 // release gives up a claim that was written for a notification whose id was known: it keeps the key that it came with.
-func (s *Store) release(ctx context.Context, c *claim) error {
-	if err := s.client.Del(ctx, c.name).Err(); err != nil {
+func (k *claims) release(ctx context.Context, c *claim) error {
+	if err := k.client.Del(ctx, c.name).Err(); err != nil {
 		return fmt.Errorf("release an idempotency key: %w", err)
 	}
 	return nil
 }
 
-// Holder implements [intake.Store].
-func (s *Store) Holder(ctx context.Context, key string) (*notification.Notification, error) {
-	held, err := s.client.Get(ctx, s.claimName("k:", key)).Result()
-	if errors.Is(err, redis.Nil) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("look up an idempotency key: %w", err)
+// holder is the id of the notification for which a key is claimed; empty when it is not.
+func (k *claims) holder(ctx context.Context, key string) (string, error) {
+	held, err := k.client.Get(ctx, k.claimName("k:", key)).Result()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return "", fmt.Errorf("look up an idempotency key: %w", err)
 	}
 	_, id, _ := readHeld(held)
-	view, err := s.View(ctx, id)
-	switch {
-	case errors.Is(err, notification.ErrNotFound):
-		return nil, nil
-	case err != nil:
-		return nil, err
-	case view.IdempotencyKey != key || intake.KeyIsOver(view.CreatedAt, view.Status.Ended()):
-		return nil, nil
-	}
-	return &view.Notification, nil
+	return id, nil
 }
 
 // claimName names the claim of an id ("i:") or a key ("k:"), which stands in its own partition.
-func (s *Store) claimName(kind, of string) string {
-	return agenda.PartitionPrefix(s.agendas.PartitionOf(of)) + kind + of
+func (k *claims) claimName(kind, of string) string {
+	return agenda.PartitionPrefix(k.agendas.PartitionOf(of)) + kind + of
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -58,18 +59,24 @@ redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
 redis.call('PEXPIRE', KEYS[1], ARGV[3])
 return 1`)
 
+// devices keeps the devices of users, and what became of notifications on them.
+type devices struct {
+	client  redis.UniversalClient
+	agendas *agenda.Agendas
+}
+
 // devicesKey is the hash of a user's devices, by id.
-func (s *Store) devicesKey(userID string) string {
+func (s *devices) devicesKey(userID string) string {
 	return agenda.PartitionPrefix(s.agendas.PartitionOf(userID)) + "dev:" + userID
 }
 
 // deliveriesKey is the hash of what became of a notification, by device.
-func (s *Store) deliveriesKey(n *notification.Notification) string {
+func (s *devices) deliveriesKey(n *notification.Notification) string {
 	return agenda.PartitionPrefix(s.agendas.PartitionOf(n.UserID)) + "o:" + n.ID
 }
 
 // PutDevice implements devices.Store.
-func (s *Store) PutDevice(ctx context.Context, d *notification.Device) error {
+func (s *devices) PutDevice(ctx context.Context, d *notification.Device) error {
 	now := time.Now().UTC().Truncate(time.Microsecond)
 	created := now
 	switch before, err := s.Device(ctx, d.UserID, d.ID); {
@@ -108,7 +115,7 @@ func deviceOf(userID, id string, text []byte) (notification.Device, error) {
 }
 
 // Device implements devices.Store.
-func (s *Store) Device(ctx context.Context, userID, id string) (*notification.Device, error) {
+func (s *devices) Device(ctx context.Context, userID, id string) (*notification.Device, error) {
 	text, err := s.client.HGet(ctx, s.devicesKey(userID), id).Bytes()
 	switch {
 	case errors.Is(err, redis.Nil):
@@ -121,7 +128,7 @@ func (s *Store) Device(ctx context.Context, userID, id string) (*notification.De
 }
 
 // DeleteDevice implements devices.Store.
-func (s *Store) DeleteDevice(ctx context.Context, userID, id string) error {
+func (s *devices) DeleteDevice(ctx context.Context, userID, id string) error {
 	if err := s.client.HDel(ctx, s.devicesKey(userID), id).Err(); err != nil {
 		return fmt.Errorf("remove a device: %w", err)
 	}
@@ -129,7 +136,7 @@ func (s *Store) DeleteDevice(ctx context.Context, userID, id string) error {
 }
 
 // Devices implements devices.Store.
-func (s *Store) Devices(ctx context.Context, userID string) ([]notification.Device, error) {
+func (s *devices) Devices(ctx context.Context, userID string) ([]notification.Device, error) {
 	all, err := s.client.HGetAll(ctx, s.devicesKey(userID)).Result()
 	if err != nil {
 		return nil, fmt.Errorf("list a user's devices: %w", err)
@@ -146,8 +153,19 @@ func (s *Store) Devices(ctx context.Context, userID string) ([]notification.Devi
 	return devices, nil
 }
 
+// EachWithDevices calls do, with some at a time, for the users who have devices.
+func (s *devices) EachWithDevices(ctx context.Context, do func(userIDs []string) error) error {
+	return s.agendas.EachKey(ctx, "dev:", func(_ redis.UniversalClient, keys []string) error {
+		users := make([]string, len(keys))
+		for i, key := range keys {
+			_, users[i], _ = strings.Cut(key, "}:dev:")
+		}
+		return do(users)
+	})
+}
+
 // Deactivate implements devices.Store.
-func (s *Store) Deactivate(ctx context.Context, d *notification.Device, since time.Time, reason string) error {
+func (s *devices) Deactivate(ctx context.Context, d *notification.Device, since time.Time, reason string) error {
 	key := s.devicesKey(d.UserID)
 	before, err := s.client.HGet(ctx, key, d.ID).Result()
 	switch {
@@ -177,7 +195,7 @@ func (s *Store) Deactivate(ctx context.Context, d *notification.Device, since ti
 }
 
 // Deliveries implements devices.Store.
-func (s *Store) Deliveries(ctx context.Context, n *notification.Notification) ([]notification.Delivery, error) {
+func (s *devices) Deliveries(ctx context.Context, n *notification.Notification) ([]notification.Delivery, error) {
 	all, err := s.client.HGetAll(ctx, s.deliveriesKey(n)).Result()
 	if err != nil {
 		return nil, fmt.Errorf("list the deliveries of notification %s: %w", n.ID, err)
@@ -195,7 +213,7 @@ func (s *Store) Deliveries(ctx context.Context, n *notification.Notification) ([
 }
 
 // NoteDelivery implements devices.Store.
-func (s *Store) NoteDelivery(ctx context.Context, n *notification.Notification, d notification.Delivery) error {
+func (s *devices) NoteDelivery(ctx context.Context, n *notification.Notification, d notification.Delivery) error {
 	d.At = time.Now().UTC().Truncate(time.Microsecond)
 	text, err := json.Marshal(d)
 	if err != nil {

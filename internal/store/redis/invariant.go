@@ -16,10 +16,13 @@ import (
 // passMost is how many admissions a pass over the notifications keeps; while it goes on, twice as many.
 const passMost = 80_000
 
+// evidence is what the checker of the limits reads.
+type evidence struct{ agendas *agenda.Agendas }
+
 // Admissions implements [invariant.Source]. It finds only a part of the admissions: Redis keeps the latest attempt of a
 // notification, until a day after the notification has ended. It keeps them in no order, so each pass over all of them
 // takes the first ones, in order, behind those of the pass before.
-func (s *Store) Admissions(ctx context.Context, after, until throttle.Micros,
+func (s *evidence) Admissions(ctx context.Context, after, until throttle.Micros,
 	window func(userID string) time.Duration, do func(invariant.Admission) error,
 ) error {
 	counts := func(n *agenda.Known) bool {
@@ -112,7 +115,7 @@ func (p *pass) next(partitions int) bool {
 }
 
 // EachOpen implements [invariant.Source].
-func (s *Store) EachOpen(ctx context.Context, before time.Time, do func(invariant.Open) error) error {
+func (s *evidence) EachOpen(ctx context.Context, before time.Time, do func(invariant.Open) error) error {
 	everywhere := func(int) bool { return true }
 	return s.agendas.EachKnown(ctx, everywhere, func(n agenda.Known) error {
 		if n.Status.Ended() || !n.AcceptedAt.Before(before) {

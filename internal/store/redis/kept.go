@@ -2,9 +2,6 @@ package redis
 
 import (
 	"context"
-	"strings"
-
-	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/intake"
@@ -16,7 +13,7 @@ const keptPage = 50
 
 // EachKept calls do, with some at a time, for every notification that Redis keeps: what has become of it, and what it
 // is. One that changes meanwhile may come twice.
-func (s *Store) EachKept(ctx context.Context, do func([]*agenda.State, []*notification.Notification) error) error {
+func (s *views) EachKept(ctx context.Context, do func([]*agenda.State, []*notification.Notification) error) error {
 	at, done := agenda.ScanPlace{}, false
 	for !done {
 		var states []*agenda.State
@@ -38,15 +35,4 @@ func (s *Store) EachKept(ctx context.Context, do func([]*agenda.State, []*notifi
 		}
 	}
 	return nil
-}
-
-// EachWithDevices calls do, with some at a time, for the users who have devices.
-func (s *Store) EachWithDevices(ctx context.Context, do func(userIDs []string) error) error {
-	return s.agendas.EachKey(ctx, "dev:", func(_ goredis.UniversalClient, keys []string) error {
-		users := make([]string, len(keys))
-		for i, key := range keys {
-			_, users[i], _ = strings.Cut(key, "}:dev:")
-		}
-		return do(users)
-	})
 }

@@ -21,7 +21,7 @@ const (
 
 // List returns a page of notifications, in no order of time. It returns a [notification.FieldError] for a cursor that
 // no listing gave.
-func (s *Store) List(ctx context.Context, f notification.Filter) (*notification.Page, error) {
+func (s *views) List(ctx context.Context, f notification.Filter) (*notification.Page, error) {
 	views := map[string]*notification.View{}
 	ids, next, err := s.scan(ctx, &f, func(state *agenda.State) (bool, error) {
 		view, err := s.listed(ctx, &f, state)
@@ -36,7 +36,7 @@ func (s *Store) List(ctx context.Context, f notification.Filter) (*notification.
 }
 
 // Find returns the ids of a page of notifications that may match; with an error, those found before it.
-func (s *Store) Find(ctx context.Context, f notification.Filter) (*notification.Found, error) {
+func (s *views) Find(ctx context.Context, f notification.Filter) (*notification.Found, error) {
 	ids, next, err := s.scan(ctx, &f, func(state *agenda.State) (bool, error) {
 		view, err := viewOf(state)
 		return err == nil && mayMatch(&f, view), err
@@ -45,7 +45,7 @@ func (s *Store) Find(ctx context.Context, f notification.Filter) (*notification.
 }
 
 // listed returns a notification as a listing shows it, or nil when the filter does not select it.
-func (s *Store) listed(ctx context.Context, f *notification.Filter, state *agenda.State) (*notification.View, error) {
+func (s *views) listed(ctx context.Context, f *notification.Filter, state *agenda.State) (*notification.View, error) {
 	view, err := viewOf(state)
 	if err != nil || !mayMatch(f, view) {
 		return nil, err
@@ -78,7 +78,7 @@ func mayMatch(f *notification.Filter, view *notification.View) bool {
 // Redis promises that a scan tells of all that stays, from one step to the next. A step that comes again may tell of
 // others, as keys come and go, so a page ends between two steps, and they get smaller as it fills. Only where the
 // smallest selects more than a whole page holds does the next page go on within it, in the order of the ids.
-func (s *Store) scan(ctx context.Context, f *notification.Filter, selects func(*agenda.State) (bool, error),
+func (s *views) scan(ctx context.Context, f *notification.Filter, selects func(*agenda.State) (bool, error),
 ) (ids []string, cursor string, err error) {
 	at, after, err := parseCursor(f.Cursor)
 	if err != nil {

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/patience"
@@ -20,6 +22,13 @@ import (
 // preferencesKept is how long it is known that a user's preferences were removed: whatever still waits by them is
 // decided again until then.
 const preferencesKept = 24 * time.Hour
+
+// preferences keeps what users want, as records of each partition, and cancels what waits although its user does not
+// want it.
+type preferences struct {
+	client  redis.UniversalClient
+	agendas *agenda.Agendas
+}
 
 // encodePreferences makes the text of preferences, which is empty when they leave everything to the policy.
 func encodePreferences(p *notification.Preferences) (string, error) {
@@ -50,7 +59,7 @@ func preferencesKeys(partition int) recordKeys {
 }
 
 // Preferences returns the preferences of a user, or the zero value when there are none.
-func (s *Store) Preferences(ctx context.Context, userID string) (*notification.Preferences, error) {
+func (s *preferences) Preferences(ctx context.Context, userID string) (*notification.Preferences, error) {
 	found, err := getRecord(ctx, s.client.Pipeline(), preferencesKeys(s.agendas.PartitionOf(userID)), userID)
 	if err != nil {
 		return nil, fmt.Errorf("look up a user's preferences: %w", err)
@@ -68,7 +77,8 @@ func setVersion(p *notification.Preferences, version int64) {
 
 // writePreferences replaces the preferences of some users of a partition who have still the version that was read;
 // whatever they are, when that is [notification.AnyVersion].
-func (s *Store) writePreferences(ctx context.Context, partition int, of map[string]*notification.Preferences, was int64,
+func (s *preferences) writePreferences(ctx context.Context, partition int, of map[string]*notification.Preferences,
+	was int64,
 ) error {
 	read, users, args := "", slices.Collect(maps.Keys(of)), make([]any, 0, 5*len(of))
 	if was != notification.AnyVersion {
@@ -97,7 +107,7 @@ func (s *Store) writePreferences(ctx context.Context, partition int, of map[stri
 
 // SetPreferences replaces the preferences of a user that have still the version that was read, and cancels waiting
 // notifications that they opt out of.
-func (s *Store) SetPreferences(ctx context.Context, userID string, p *notification.Preferences, was int64) error {
+func (s *preferences) SetPreferences(ctx context.Context, userID string, p *notification.Preferences, was int64) error {
 	one := map[string]*notification.Preferences{userID: p}
 	if err := s.writePreferences(ctx, s.agendas.PartitionOf(userID), one, was); err != nil {
 		return err
@@ -107,7 +117,7 @@ func (s *Store) SetPreferences(ctx context.Context, userID string, p *notificati
 
 // SetManyPreferences replaces the preferences of some users, and cancels waiting notifications that they opt out of.
 // Those of one partition are written together. It may be repeated.
-func (s *Store) SetManyPreferences(ctx context.Context, of map[string]*notification.Preferences) error {
+func (s *preferences) SetManyPreferences(ctx context.Context, of map[string]*notification.Preferences) error {
 	byPartition := map[int]map[string]*notification.Preferences{}
 	for userID, p := range of {
 		partition := s.agendas.PartitionOf(userID)
@@ -131,7 +141,7 @@ func (s *Store) SetManyPreferences(ctx context.Context, of map[string]*notificat
 
 // ClearPreferences removes the preferences of a user. For a while it is known that there were some, so that every
 // process sees it.
-func (s *Store) ClearPreferences(ctx context.Context, userID string) error {
+func (s *preferences) ClearPreferences(ctx context.Context, userID string) error {
 	return s.SetPreferences(ctx, userID, &notification.Preferences{}, notification.AnyVersion)
 }
 
@@ -139,7 +149,7 @@ func (s *Store) ClearPreferences(ctx context.Context, userID string) error {
 const changeTries = 100
 
 // change changes something of what a user wants, and leaves everything else as it is.
-func (s *Store) change(ctx context.Context, userID string, change func(*notification.Preferences)) (
+func (s *preferences) change(ctx context.Context, userID string, change func(*notification.Preferences)) (
 	*notification.Preferences, error,
 ) {
 	for range changeTries {
@@ -159,7 +169,7 @@ func (s *Store) change(ctx context.Context, userID string, change func(*notifica
 
 // OptOut adds a category to those that a user does not want, and cancels what waits of it. It may be repeated, and is
 // after an error: then what the first time left waiting is cancelled.
-func (s *Store) OptOut(ctx context.Context, userID, category string) error {
+func (s *preferences) OptOut(ctx context.Context, userID, category string) error {
 	p, err := s.change(ctx, userID, func(p *notification.Preferences) {
 		if !slices.Contains(p.OptOutCategories, category) {
 			p.OptOutCategories = append(p.OptOutCategories, category)
@@ -172,7 +182,7 @@ func (s *Store) OptOut(ctx context.Context, userID, category string) error {
 }
 
 // OptIn removes a category from those that a user does not want.
-func (s *Store) OptIn(ctx context.Context, userID, category string) error {
+func (s *preferences) OptIn(ctx context.Context, userID, category string) error {
 	_, err := s.change(ctx, userID, func(p *notification.Preferences) {
 		p.OptOutCategories = slices.DeleteFunc(p.OptOutCategories, func(c string) bool { return c == category })
 	})
@@ -180,7 +190,7 @@ func (s *Store) OptIn(ctx context.Context, userID, category string) error {
 }
 
 // cancelOptedOut cancels the waiting notifications that the user has opted out of.
-func (s *Store) cancelOptedOut(ctx context.Context, userID string, p *notification.Preferences) error {
+func (s *preferences) cancelOptedOut(ctx context.Context, userID string, p *notification.Preferences) error {
 	if len(p.OptOutCategories)+len(p.OptOutChannels) == 0 {
 		return nil
 	}
@@ -205,7 +215,7 @@ func (s *Store) cancelOptedOut(ctx context.Context, userID string, p *notificati
 }
 
 // PreferencesParts implements the source of changed preferences: each partition is a part.
-func (s *Store) PreferencesParts() int { return s.agendas.Partitions() }
+func (s *preferences) PreferencesParts() int { return s.agendas.Partitions() }
 
 // partPatience is how long a partition may take to tell what has changed. A shard that stands still must leave time to
 // wake the users of the others within the same look.
@@ -213,7 +223,7 @@ const partPatience = 5 * time.Second
 
 // ChangedPreferences lists, for each partition, the users whose latest change has a version from `from` on, in order.
 // Each partition is asked by itself: one pipeline would end for all of them when the shard of one is away.
-func (s *Store) ChangedPreferences(ctx context.Context, from []int64, limit int) []notification.PreferencesPage {
+func (s *preferences) ChangedPreferences(ctx context.Context, from []int64, limit int) []notification.PreferencesPage {
 	pages := make([]notification.PreferencesPage, len(from))
 	var reading sync.WaitGroup
 	for partition, number := range from {
@@ -232,8 +242,8 @@ func (s *Store) ChangedPreferences(ctx context.Context, from []int64, limit int)
 	return pages
 }
 
-// changedIn is [Store.ChangedPreferences] of one partition.
-func (s *Store) changedIn(ctx context.Context, partition int, from int64, limit int,
+// changedIn is [preferences.ChangedPreferences] of one partition.
+func (s *preferences) changedIn(ctx context.Context, partition int, from int64, limit int,
 ) ([]notification.PreferencesChange, error) {
 	records, err := changes(ctx, s.client, preferencesKeys(partition), from, limit)
 	if err != nil {

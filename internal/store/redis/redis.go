@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -19,8 +18,15 @@ import (
 	"github.com/pacer-notify/pacer/internal/stats"
 )
 
-// Store keeps notifications on Redis.
+// Store keeps notifications on Redis. It is made of parts that do not know each other, and itself does what workers and
+// operators ask for.
 type Store struct {
+	accepting
+	views
+	preferences
+	devices
+	evidence
+
 	// OptedOut reports whether a user does not want notifications of a category over a channel; it is asked of every
 	// grant. Defaults to never.
 	OptedOut func(userID, category string, channel notification.Channel) bool
@@ -28,15 +34,27 @@ type Store struct {
 	// retried to the end. Defaults to a day.
 	Life func(category string, channel notification.Channel) time.Duration
 
-	client  redis.UniversalClient
 	agendas *agenda.Agendas
 }
 
 // New makes a Store over the agendas of a deployment.
 func New(client redis.UniversalClient, agendas *agenda.Agendas) *Store {
-	never := func(string, string, notification.Channel) bool { return false }
-	day := func(string, notification.Channel) time.Duration { return 24 * time.Hour }
-	return &Store{OptedOut: never, Life: day, client: client, agendas: agendas}
+	s := &Store{
+		OptedOut: func(string, string, notification.Channel) bool { return false },
+		Life:     func(string, notification.Channel) time.Duration { return 24 * time.Hour },
+		agendas:  agendas, views: views{agendas}, preferences: preferences{client, agendas},
+		devices: devices{client, agendas}, evidence: evidence{agendas},
+	}
+	life := func(n *notification.Notification) time.Duration { return s.Life(n.Category, n.Channel) }
+	s.accepting = accepting{
+		agendas: agendas, claims: claims{client, agendas, life}, view: s.View, unwanted: s.unwanted,
+	}
+	return s
+}
+
+// unwanted reports whether the user of a notification has opted out of it.
+func (s *Store) unwanted(n *notification.Notification) bool {
+	return s.OptedOut(n.UserID, n.Category, n.Channel)
 }
 
 // content is the part of a notification that only its delivery needs. The agenda keeps it as the entry's payload.
@@ -110,11 +128,11 @@ func (s *Store) Claim(ctx context.Context, g *dispatch.Grant) (bool, error) {
 		return false, errors.Join(err, failed)
 	}
 	g.Notification = n
-	if s.OptedOut(n.UserID, n.Category, n.Channel) {
-		unwanted := dispatch.Outcome{
+	if s.unwanted(n) {
+		cancelled := dispatch.Outcome{
 			Disposition: dispatch.Cancelled, Reason: notification.ReasonOptedOut, Refund: true,
 		}
-		_, err := s.agendas.Settle(ctx, g, unwanted)
+		_, err := s.agendas.Settle(ctx, g, cancelled)
 		return false, err
 	}
 	return true, nil
@@ -144,70 +162,6 @@ func (s *Store) CancelBecause(ctx context.Context, id, reason string) error {
 // Superseded reports whether a newer notification with the user, category and collapse key of n was accepted.
 func (s *Store) Superseded(ctx context.Context, n *notification.Notification) (bool, error) {
 	return s.agendas.Superseded(ctx, n)
-}
-
-// View returns a notification with what has become of it, or [notification.ErrNotFound].
-func (s *Store) View(ctx context.Context, id string) (*notification.View, error) {
-	state, err := s.agendas.Lookup(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	return viewOf(state)
-}
-
-// viewOf makes the view of what the agendas know of a notification.
-func viewOf(state *agenda.State) (*notification.View, error) {
-	n, err := decode(state.ID, state.Backlog, state.AcceptedAt, state.Payload)
-	if err != nil {
-		return nil, err
-	}
-	n.Arrival = state.Arrival
-	return &notification.View{
-		Notification: *n, Status: state.Status, Attempts: state.Attempts, Deferrals: state.Deferrals,
-		Reason: state.Reason, Detail: state.Detail, Held: state.Held && state.Status == notification.StatusRetrying,
-		WaitsSince: state.WaitsSince, DeliverAt: state.DeliverAt, Ahead: state.Ahead, Basis: state.Basis,
-		Timeline: timeline(state),
-	}, nil
-}
-
-// timeline lists what happened to a notification, oldest first: the history of its agenda, and from its other fields
-// the acceptance, the last admission and the end.
-func timeline(s *agenda.State) []notification.Event {
-	events := append([]notification.Event{{At: s.AcceptedAt, Kind: "accepted"}}, s.History...)
-	if last, known := lastAttempt(s); known {
-		events = append(events, last)
-	}
-	slices.SortStableFunc(events[1:], func(a, b notification.Event) int { return a.At.Compare(b.At) })
-	if !s.EndedAt.IsZero() {
-		events = append(events, notification.Event{At: s.EndedAt, Kind: string(s.Status), Detail: s.Reason})
-	}
-	return events
-}
-
-// lastAttempt is the attempt that ended it or is under way, unless the history has it already.
-func lastAttempt(s *agenda.State) (notification.Event, bool) {
-	last := &notification.Attempt{Number: s.Attempts, Basis: s.Basis}
-	for _, e := range s.History {
-		if e.Attempt != nil && e.Attempt.Number == last.Number {
-			return notification.Event{}, false
-		}
-	}
-	switch s.Status {
-	case notification.StatusSending:
-	case notification.StatusDelivered, notification.StatusFailed:
-		last.Outcome, last.Reason, last.Took = string(s.Status), s.Reason, max(0, s.EndedAt.Sub(s.AdmittedAt))
-	default:
-		return notification.Event{}, false
-	}
-	return last.Event(s.AdmittedAt, replyOf(s)), s.Attempts > 0
-}
-
-// replyOf is the provider's reply that ended a notification.
-func replyOf(s *agenda.State) string {
-	if s.Reason == notification.ReasonMaxDefer {
-		return ""
-	}
-	return s.Detail
 }
 
 // History returns what happened in each category and hour, from the hour of since to that of until.

@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// latestKnown is how many ids [Store.Latest] looks up that its caller knows, and as many that it finds itself.
+	// latestKnown is how many ids [views.Latest] looks up that its caller knows, and as many that it finds itself.
 	latestKnown = 200
 	// latestPatience is how long it looks: while Redis is slow, a user's page shows what was found until then.
 	latestPatience = 2 * time.Second
 )
 
 // Known returns those of a user's notifications that have one of the ids, in no order, without timelines.
-func (s *Store) Known(ctx context.Context, userID string, ids []string) ([]notification.View, error) {
+func (s *views) Known(ctx context.Context, userID string, ids []string) ([]notification.View, error) {
 	views := make([]notification.View, 0, len(ids))
 	partition := s.agendas.PartitionOf(userID)
 	for _, id := range ids {
@@ -45,7 +45,7 @@ func (s *Store) Known(ctx context.Context, userID string, ids []string) ([]notif
 // Latest returns the latest of a user's notifications that it finds, newest first, without timelines: of those that
 // have one of the ids, and of as many others as a page of a list looks at. Redis keeps no list of a user's
 // notifications, so the note says what may be missing.
-func (s *Store) Latest(ctx context.Context, userID string, n int, ids []string) ([]notification.View, string, error) {
+func (s *views) Latest(ctx context.Context, userID string, n int, ids []string) ([]notification.View, string, error) {
 	bounded, cancel := context.WithTimeout(ctx, latestPatience)
 	defer cancel()
 	others, err := s.Find(bounded, notification.Filter{UserID: userID, Limit: latestKnown})

@@ -1,11 +1,8 @@
 package storetest
 
 import (
-	"time"
-
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
@@ -18,9 +15,7 @@ func basisIsKept(p *probe) {
 		p.Fatalf("granted by %+v", first.Basis)
 	}
 	p.wantBasis(n.ID, first.Basis)
-	p.settle(first, dispatch.Outcome{
-		Disposition: dispatch.Retry, Reason: "transient: 503", Failure: true, RetryAfter: 50 * time.Millisecond,
-	})
+	p.settle(first, wasLost)
 	p.wantBasis(n.ID, first.Basis)
 
 	second := p.crash()
@@ -37,10 +32,7 @@ func basisIsKept(p *probe) {
 // wantBasis checks by what the attempts at a notification were admitted.
 func (p *probe) wantBasis(id string, want ...notification.Basis) *notification.View {
 	p.Helper()
-	v, err := p.View(p.Context(), id)
-	if err != nil {
-		p.Fatalf("view %s: %v", id, err)
-	}
+	v := p.lookUp(id)
 	var got []notification.Basis
 	for _, e := range v.Timeline {
 		if e.Attempt != nil {

@@ -19,37 +19,31 @@ var (
 	wasLost = dispatch.Outcome{
 		Disposition: dispatch.Retry, Reason: "transient: 503", Failure: true, RetryAfter: 50 * time.Millisecond,
 	}
+	// wasUntried waits for its provider, which was not asked.
+	wasUntried = dispatch.Outcome{
+		Disposition: dispatch.Retry, Reason: "throttled: provider_budget", Untried: true, Refund: true,
+		RetryAfter: 50 * time.Millisecond,
+	}
 )
 
-// acceptedOnce: an id is accepted once, for one user; a repeat finds the first.
+// acceptedOnce: an id is accepted once; a repeat finds the first.
 func acceptedOnce(p *probe) {
 	n := p.accept(nil)
 	first := p.want(n.ID, notification.StatusQueued, 0, "")
-	again, err := p.Accept(p.Context(), []*notification.Notification{n})
-	if err != nil || !again[0].Known {
-		p.Errorf("accepted again: %+v, %v", again, err)
+	again := p.acceptAll(n)[0]
+	if !again.Known {
+		p.Errorf("accepted again: %+v", again)
 	}
-	if diff := cmp.Diff(&first.Notification, again[0].First, besideArrival); diff != "" {
+	if diff := cmp.Diff(&first.Notification, again.First, besideArrival); diff != "" {
 		p.Errorf("the first, as a repeat finds it (-want +got):\n%s", diff)
-	}
-	other := *n
-	other.UserID = "somebody whose partition is another, or not"
-	foreign, err := p.Accept(p.Context(), []*notification.Notification{&other})
-	if err != nil || !foreign[0].Known || foreign[0].First == nil ||
-		foreign[0].First.UserID != "ada" {
-		p.Errorf("the id for another user: %+v, %v", foreign, err)
-	}
-	if v := p.want(n.ID, notification.StatusQueued, 0, ""); v.UserID != "ada" {
-		p.Errorf("it belongs to %s now", v.UserID)
 	}
 }
 
 // acceptedTwiceInOneBatch: an id that comes twice in one batch makes one notification.
 func acceptedTwiceInOneBatch(p *probe) {
 	n := p.notification(nil)
-	accepted, err := p.Accept(p.Context(), []*notification.Notification{n, n})
-	if err != nil || accepted[0].Known || !accepted[1].Known {
-		p.Fatalf("%+v, %v", accepted, err)
+	if a := p.acceptAll(n, n); a[0].Known || !a[1].Known {
+		p.Fatalf("%+v", a)
 	}
 	p.settle(p.grant(), wasDelivered)
 	p.wantNoGrant("it is granted twice")
@@ -170,95 +164,66 @@ func throttled(p *probe) {
 	}
 }
 
-// retried: a failed attempt is followed by another.
-func retried(p *probe) {
-	n := p.accept(nil)
-	p.settle(p.grant(), wasLost)
-	p.want(n.ID, notification.StatusRetrying, 1, "transient: 503")
-	g := p.grant()
-	if g.Attempt != 2 || g.Failures != 1 {
-		p.Errorf("the second attempt is %d, after %d failures", g.Attempt, g.Failures)
-	}
-	p.settle(g, wasDelivered)
-	p.want(n.ID, notification.StatusDelivered, 2, "")
-}
-
-// returned: a grant that was returned unsent was no attempt, and its slot is refunded.
-func returned(p *probe) {
+// noAttempt: what was returned unsent, or waits for its provider, was no attempt. It comes again, and its slot is
+// refunded.
+func noAttempt(p *probe) {
 	n := p.accept(func(n *notification.Notification) { n.Category = "slow" })
-	p.settle(p.grant(), dispatch.Outcome{Disposition: dispatch.Returned, Reason: "late", Refund: true})
+	first := func() *dispatch.Grant {
+		p.Helper()
+		g := p.grant()
+		if g.Attempt != 1 || g.Failures != 0 {
+			p.Errorf("attempt %d after %d failures", g.Attempt, g.Failures)
+		}
+		return g
+	}
+	p.settle(first(), dispatch.Outcome{Disposition: dispatch.Returned, Reason: "late", Refund: true})
 	p.want(n.ID, notification.StatusQueued, 0, "")
-	g := p.grant() // its slot was refunded
-	if g.Attempt != 1 || g.Failures != 0 {
-		p.Errorf("attempt %d after %d failures", g.Attempt, g.Failures)
-	}
-}
-
-// untried: a notification that waits for its provider comes again, and nothing was an attempt.
-func untried(p *probe) {
-	n := p.accept(func(n *notification.Notification) { n.Category = "slow" })
-	outcome := dispatch.Outcome{
-		Disposition: dispatch.Retry, Reason: "throttled: provider_budget", RetryAfter: 50 * time.Millisecond,
-		Refund:  true,
-		Untried: true,
-	}
-	p.settle(p.grant(), outcome)
-	p.want(n.ID, notification.StatusRetrying, 0, outcome.Reason)
-	g := p.grant() // its slot was refunded
-	if g.Attempt != 1 || g.Failures != 0 {
-		p.Errorf("attempt %d after %d failures", g.Attempt, g.Failures)
-	}
-	p.settle(g, wasDelivered)
+	p.settle(first(), wasUntried)
+	p.want(n.ID, notification.StatusRetrying, 0, wasUntried.Reason)
+	p.settle(first(), wasDelivered)
 	p.want(n.ID, notification.StatusDelivered, 1, "")
 }
 
-// throttledByItsProvider: a notification that its provider throttled waits behind the others, and may expire.
-func throttledByItsProvider(p *probe) {
-	first := p.accept(nil)
-	g := p.grant()
-	second := p.accept(nil)
-	p.settle(g, dispatch.Outcome{
-		Disposition: dispatch.Retry, Reason: "throttled: 429", RetryAfter: 50 * time.Millisecond,
-		Behind: true,
-	})
-	p.want(first.ID, notification.StatusRetrying, 1, "throttled: 429")
-	g = p.grant()
-	if g.Notification.ID != second.ID {
-		p.Errorf("%s comes before %s, which was not tried yet", g.Notification.ID, second.ID)
+// comesBackBehind: what its provider did not take waits behind the others. Where the attempt surely reached nobody, it
+// frees the windows, and counts as a failure. One that the provider throttled does not, and may expire.
+func comesBackBehind(p *probe) {
+	for _, c := range []struct {
+		category, reason string
+		refused          bool
+		failures         int
+		end              dispatch.Outcome
+		status           notification.Status
+	}{
+		{
+			"free", "throttled: 429", false, 0,
+			dispatch.Outcome{Disposition: dispatch.Expired, Reason: "max_defer, last throttled: 429"},
+			notification.StatusExpired,
+		},
+		{"slow", "transient: 401", true, 1, wasDelivered, notification.StatusDelivered},
+	} {
+		in := func(n *notification.Notification) { n.Category = c.category }
+		first := p.accept(in)
+		g := p.grant()
+		second := p.accept(in)
+		p.settle(g, dispatch.Outcome{
+			Disposition: dispatch.Retry, Reason: c.reason, RetryAfter: 50 * time.Millisecond, Behind: true,
+			Failure: c.refused, Refund: c.refused,
+		})
+		p.want(first.ID, notification.StatusRetrying, 1, c.reason)
+		<-time.After(60 * time.Millisecond) // both may go
+		g = p.grant()
+		if g.Notification.ID != second.ID {
+			p.Errorf("%s comes before %s, which was not tried yet", g.Notification.ID, second.ID)
+		}
+		p.settle(g, dispatch.Outcome{Disposition: dispatch.Failed, Reason: "permanent: 400", Failure: true, Refund: true})
+		g = p.grant()
+		if g.Notification.ID != first.ID || g.Attempt != 2 || g.Failures != c.failures {
+			p.Errorf("then comes %s: attempt %d after %d failures", g.Notification.ID, g.Attempt, g.Failures)
+		}
+		p.settle(g, c.end)
+		p.want(first.ID, c.status, 2, c.end.Reason)
 	}
-	p.settle(g, wasDelivered)
-	g = p.grant()
-	if g.Notification.ID != first.ID || g.Attempt != 2 || g.Failures != 0 {
-		p.Errorf("then comes %s: attempt %d after %d failures", g.Notification.ID, g.Attempt, g.Failures)
-	}
-	p.settle(g, dispatch.Outcome{Disposition: dispatch.Expired, Reason: "max_defer, last throttled: 429"})
-	p.want(first.ID, notification.StatusExpired, 2, "max_defer, last throttled: 429")
-}
-
-// refusedByItsProvider: an attempt that surely reached nobody frees the windows, counts as a failure, and the
-// notification comes back behind the others.
-func refusedByItsProvider(p *probe) {
-	slow := func(n *notification.Notification) { n.Category = "slow" }
-	first := p.accept(slow)
-	g := p.grant()
-	second := p.accept(slow)
-	refused := dispatch.Outcome{
-		Disposition: dispatch.Retry, Reason: "transient: 401", RetryAfter: 50 * time.Millisecond, Failure: true,
-		Behind: true, Refund: true,
-	}
-	p.settle(g, refused)
-	p.want(first.ID, notification.StatusRetrying, 1, "transient: 401")
-	g = p.grant()
-	if g.Notification.ID != second.ID {
-		p.Errorf("%s comes before %s, which was not tried yet", g.Notification.ID, second.ID)
-	}
-	p.settle(g, dispatch.Outcome{Disposition: dispatch.Failed, Reason: "permanent: 400", Failure: true, Refund: true})
-	g = p.grant()
-	if g.Notification.ID != first.ID || g.Attempt != 2 || g.Failures != 1 {
-		p.Errorf("then comes %s: attempt %d after %d failures", g.Notification.ID, g.Attempt, g.Failures)
-	}
-	p.settle(g, wasDelivered)
-	p.accept(slow)
+	p.accept(func(n *notification.Notification) { n.Category = "slow" })
 	p.wantNoGrant("what was delivered does not count")
 }
 
@@ -270,30 +235,26 @@ func failed(p *probe) {
 	p.wantNoGrant("it is granted again")
 }
 
-// cancelled: a waiting notification is cancelled once, and never granted.
+// cancelled: what waits is cancelled once, and never granted. What is being sent, or has ended, is not cancelled.
 func cancelled(p *probe) {
-	n := p.accept(nil)
-	if err := p.Cancel(p.Context(), n.ID); err != nil {
+	refused := func(id, when string) {
+		p.Helper()
+		if err := p.Cancel(p.Context(), id); !errors.Is(err, notification.ErrNotWaiting) {
+			p.Errorf("cancelled %s: %v", when, err)
+		}
+	}
+	waits := p.accept(nil)
+	if err := p.Cancel(p.Context(), waits.ID); err != nil {
 		p.Fatal(err)
 	}
-	p.want(n.ID, notification.StatusCancelled, 0, "cancelled")
+	p.want(waits.ID, notification.StatusCancelled, 0, "cancelled")
 	p.wantNoGrant("a cancelled notification is granted")
-	if err := p.Cancel(p.Context(), n.ID); !errors.Is(err, notification.ErrNotWaiting) {
-		p.Errorf("cancelled again: %v", err)
-	}
-}
-
-// notCancelled: a notification that is being sent, or has ended, is not cancelled.
-func notCancelled(p *probe) {
+	refused(waits.ID, "again")
 	n := p.accept(nil)
 	g := p.grant()
-	if err := p.Cancel(p.Context(), n.ID); !errors.Is(err, notification.ErrNotWaiting) {
-		p.Errorf("cancelled while it is being sent: %v", err)
-	}
+	refused(n.ID, "while it is being sent")
 	p.settle(g, wasDelivered)
-	if err := p.Cancel(p.Context(), n.ID); !errors.Is(err, notification.ErrNotWaiting) {
-		p.Errorf("cancelled after its end: %v", err)
-	}
+	refused(n.ID, "after its end")
 	p.want(n.ID, notification.StatusDelivered, 1, "")
 }
 
@@ -358,17 +319,6 @@ func dropped(p *probe) {
 		}
 	}
 	p.want(exempt.ID, notification.StatusDelivered, 1, "")
-}
-
-// retryTooLate: a retry that would come after expires_at is an end.
-func retryTooLate(p *probe) {
-	n := p.accept(func(n *notification.Notification) { n.ExpiresAt = time.Now().Add(time.Minute) })
-	late := wasLost
-	late.RetryAfter = time.Hour
-	if s := p.settle(p.grant(), late); s.Stale {
-		p.Errorf("settled: %+v", s)
-	}
-	p.want(n.ID, notification.StatusExpired, 1, "expires_at")
 }
 
 // leaseEnds: when a lease ends, the notification is granted again, and the first worker's late result is refused.

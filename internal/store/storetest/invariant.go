@@ -41,64 +41,65 @@ func checkerOf(p *probe, limits invariant.Limits, changes ...func(*invariant.Con
 	}
 }
 
+// rounds are made by checkers with these names, of which each has to find so many violations.
+type rounds map[string]struct {
+	make func(after time.Duration) (violations, unended int)
+	want int
+}
+
+// want makes the rounds.
+func (r rounds) want(p *probe) {
+	p.Helper()
+	for name, c := range r {
+		if violations, unended := c.make(time.Second); violations != c.want || unended != 0 {
+			p.Errorf("%s: %d violations and %d unended, want %d and 0", name, violations, unended, c.want)
+		}
+	}
+}
+
 // checkerSees: the invariant checker finds each admission that came too early, and each notification that has not ended
 // in time, once.
 func checkerSees(p *probe) {
-	limited := func(rules ...throttle.Rule) invariant.Limits {
-		return invariant.Limits{Plan: throttle.Plan{Rules: rules}}
+	under := func(rule throttle.Rule, changes ...func(*invariant.Config)) func(time.Duration) (int, int) {
+		return checkerOf(p, invariant.Limits{Plan: throttle.Plan{Rules: []throttle.Rule{rule}}}, changes...)
 	}
-	strict := checkerOf(p, limited(throttle.Rule{Max: 1, Per: time.Minute}))
-	loose := checkerOf(p, limited(throttle.Rule{Max: 3, Per: time.Minute}))
-	onChannel := func(name string) func(time.Duration) (int, int) {
-		return checkerOf(p, limited(throttle.Rule{
-			Max: 2, Per: time.Minute, Kind: throttle.KindNamed, Cap: "marketing", Channels: name,
-		}))
+	onChannels := func(names string) func(time.Duration) (int, int) {
+		return under(throttle.Rule{
+			Max: 2, Per: time.Minute, Kind: throttle.KindNamed, Cap: "marketing", Channels: names,
+		})
 	}
-	named, other := onChannel("fcm log"), onChannel("fcm apns")
-	capped := checkerOf(p, limited(throttle.Rule{Max: 2, Per: time.Minute, Kind: throttle.KindCap}))
-	kept := checkerOf(p, limited(throttle.Rule{
-		Max: 3, Per: time.Minute, Kind: throttle.KindCap, Reserve: throttle.Reserve{0, 1},
-	}))
-	gap := checkerOf(p, limited(throttle.Rule{Max: 1, Per: time.Minute, Kind: throttle.KindGap}))
 	now := throttle.MicrosOf(time.Now())
-	periodOf := func(from, until time.Duration) func(time.Duration) (int, int) {
-		return checkerOf(p, limited(throttle.Rule{Max: 1, Per: throttle.Day.Longest(), Period: throttle.Day}),
+	daily := func(from, until time.Duration) func(time.Duration) (int, int) {
+		return under(throttle.Rule{Max: 1, Per: throttle.Day.Longest(), Period: throttle.Day},
 			func(cfg *invariant.Config) {
 				cfg.Period = func(invariant.Admission, throttle.Period) throttle.Interval {
 					return throttle.Interval{From: now.Add(from), Until: now.Add(until)}
 				}
 			})
 	}
-	today, tomorrow := periodOf(-time.Hour, time.Hour), periodOf(time.Hour, 25*time.Hour)
-	for i := range 3 {
-		p.accept(func(n *notification.Notification) {
-			if i == 2 {
-				n.Category = "other"
-			}
-		})
-		p.settle(p.grant(), dispatch.Outcome{Disposition: dispatch.Delivered, Reason: "delivered"})
+	kept := throttle.Rule{Max: 3, Per: time.Minute, Kind: throttle.KindCap, Reserve: throttle.Reserve{0, 1}}
+	loose := under(throttle.Rule{Max: 3, Per: time.Minute})
+	all := rounds{
+		"one a minute":                {under(throttle.Rule{Max: 1, Per: time.Minute}), 1},
+		"three a minute":              {loose, 0},
+		"two in all, the user's":      {under(throttle.Rule{Max: 2, Per: time.Minute, Kind: throttle.KindCap}), 1},
+		"two, a third for the urgent": {under(kept), 1},
+		"a gap":                       {under(throttle.Rule{Max: 1, Per: time.Minute, Kind: throttle.KindGap}), 1},
+		"one a day":                   {daily(-time.Hour, time.Hour), 1},
+		"one a day, on another":       {daily(time.Hour, 25*time.Hour), 0},
+		"two on these channels":       {onChannels("fcm log"), 1},
+		"two on other channels":       {onChannels("fcm apns"), 0},
+	}
+	for _, category := range []string{"free", "free", "other"} {
+		p.accept(func(n *notification.Notification) { n.Category = category })
+		p.settle(p.grant(), wasDelivered)
 	}
 	p.accept(nil) // its last attempt reached nobody: it was delivered by an earlier one
 	p.settle(p.grant(), dispatch.Outcome{Disposition: dispatch.Delivered, Reason: "to some devices", Refund: true})
 	waits := p.accept(func(n *notification.Notification) { n.SendAt = time.Now().Add(24 * time.Hour) })
-	for name, c := range map[string]struct {
-		round func(time.Duration) (int, int)
-		want  int
-	}{
-		"one a minute":                {round: strict, want: 1},
-		"three a minute":              {round: loose, want: 0},
-		"two in all, the user's":      {round: capped, want: 1},
-		"two, a third for the urgent": {round: kept, want: 1},
-		"a gap":                       {round: gap, want: 1},
-		"one a day":                   {round: today, want: 1},
-		"one a day, on another":       {round: tomorrow, want: 0},
-		"two on these channels":       {round: named, want: 1},
-		"two on other channels":       {round: other, want: 0},
-	} {
-		if violations, unended := c.round(time.Second); violations != c.want || unended != 0 {
-			p.Errorf("%s: %d violations and %d unended, want %d and 0", name, violations, unended, c.want)
-		}
-		if violations, _ := c.round(2 * time.Second); violations != 0 {
+	all.want(p)
+	for name, c := range all {
+		if violations, _ := c.make(2 * time.Second); violations != 0 {
 			p.Errorf("%s: the next round finds %d again", name, violations)
 		}
 	}
@@ -116,14 +117,11 @@ func checkerSees(p *probe) {
 func checkerSeesBehindMany(p *probe) {
 	const many, overdue = 1010, 10 // more than a page of any store
 	acceptMany := func(n int, change func(*notification.Notification)) {
-		p.Helper()
 		batch := make([]*notification.Notification, n)
 		for i := range batch {
 			batch[i] = p.notification(change)
 		}
-		if _, err := p.Accept(p.Context(), batch); err != nil {
-			p.Fatal(err)
-		}
+		p.acceptAll(batch...)
 	}
 	acceptMany(many, func(n *notification.Notification) { n.SendAt = time.Now().Add(24 * time.Hour) })
 	acceptMany(overdue, func(n *notification.Notification) { n.ExpiresAt = time.Now().Add(time.Hour) })
@@ -156,19 +154,14 @@ func checkerSeesHours(p *probe) {
 		}
 	}
 	const minute = time.Minute
-	checkers := map[string]struct {
-		round func(time.Duration) (int, int)
-		want  int
-	}{
-		"a night":                {round: checkerOf(p, invariant.Limits{}, during(-minute, minute, 0, 1)), want: 3},
-		"those exempt":           {round: checkerOf(p, invariant.Limits{}, during(-minute, minute, 0, 2)), want: 2},
-		"a night that has ended": {round: checkerOf(p, invariant.Limits{}, during(-2*minute, -minute, 0, 1)), want: 0},
-		"the spread after it": {
-			round: checkerOf(p, invariant.Limits{}, during(-2*minute, -minute, 10*minute, 1)), want: 2,
-		},
-		"quiet until later":  {round: checkerOf(p, invariant.Limits{}, quiet(minute)), want: 2},
-		"quiet until before": {round: checkerOf(p, invariant.Limits{}, quiet(-minute)), want: 0},
-		"no night":           {round: checkerOf(p, invariant.Limits{}), want: 0},
+	all := rounds{
+		"a night":                {checkerOf(p, invariant.Limits{}, during(-minute, minute, 0, 1)), 3},
+		"those exempt":           {checkerOf(p, invariant.Limits{}, during(-minute, minute, 0, 2)), 2},
+		"a night that has ended": {checkerOf(p, invariant.Limits{}, during(-2*minute, -minute, 0, 1)), 0},
+		"the spread after it":    {checkerOf(p, invariant.Limits{}, during(-2*minute, -minute, 10*minute, 1)), 2},
+		"quiet until later":      {checkerOf(p, invariant.Limits{}, quiet(minute)), 2},
+		"quiet until before":     {checkerOf(p, invariant.Limits{}, quiet(-minute)), 0},
+		"no night":               {checkerOf(p, invariant.Limits{}), 0},
 	}
 	for _, change := range []func(n *notification.Notification){
 		func(n *notification.Notification) { n.Priority = notification.PriorityHigh },
@@ -176,13 +169,9 @@ func checkerSeesHours(p *probe) {
 		func(n *notification.Notification) { n.ExpiresAt = time.Now().Add(minute / 2) },
 	} {
 		p.accept(change)
-		p.settle(p.grant(), dispatch.Outcome{Disposition: dispatch.Delivered, Reason: "delivered"})
+		p.settle(p.grant(), wasDelivered)
 	}
-	for name, c := range checkers {
-		if violations, _ := c.round(time.Second); violations != c.want {
-			p.Errorf("%s: %d violations, want %d", name, violations, c.want)
-		}
-	}
+	all.want(p)
 }
 
 // checkerSeesTheBasis: the invariant checker judges each admission by the policy and the zone that it was decided by,
@@ -214,15 +203,12 @@ func checkerSeesTheBasis(p *probe) {
 	daily := invariant.Limits{Plan: throttle.Plan{Rules: []throttle.Rule{
 		{Max: 1, Per: throttle.Day.Longest(), Period: throttle.Day, Kind: throttle.KindCap},
 	}}}
-	checkers := map[string]struct {
-		round func(time.Duration) (int, int)
-		want  int
-	}{
-		"the zone":                     {round: checkerOf(p, invariant.Limits{}, inKathmandu), want: 2},
-		"the zone, and one version":    {round: checkerOf(p, invariant.Limits{}, inKathmandu, under(0)), want: 1},
-		"the day there":                {round: checkerOf(p, daily, theDayThere), want: 1},
-		"the day, and a version":       {round: checkerOf(p, daily, theDayThere, under(1)), want: 1},
-		"the day, and another version": {round: checkerOf(p, daily, theDayThere, under(0)), want: 0},
+	checkers := rounds{
+		"the zone":                     {checkerOf(p, invariant.Limits{}, inKathmandu), 2},
+		"the zone, and one version":    {checkerOf(p, invariant.Limits{}, inKathmandu, under(0)), 1},
+		"the day there":                {checkerOf(p, daily, theDayThere), 1},
+		"the day, and a version":       {checkerOf(p, daily, theDayThere, under(1)), 1},
+		"the day, and another version": {checkerOf(p, daily, theDayThere, under(0)), 0},
 	}
 	for _, category := range []string{"changing", "changing", "free"} {
 		p.accept(func(n *notification.Notification) { n.Category = category })
@@ -230,9 +216,5 @@ func checkerSeesTheBasis(p *probe) {
 		versions = append(versions, g.Basis.PolicyVersion)
 		p.settle(g, wasDelivered)
 	}
-	for name, c := range checkers {
-		if violations, _ := c.round(time.Second); violations != c.want {
-			p.Errorf("%s: %d violations, want %d", name, violations, c.want)
-		}
-	}
+	checkers.want(p)
 }

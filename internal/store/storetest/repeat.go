@@ -55,19 +55,13 @@ func repeatsAreCompared(p *probe) {
 		}
 		first, again, want = append(first, n), append(again, &repeat), append(want, differ)
 	}
-	if _, err := p.Accept(p.Context(), first); err != nil {
-		p.Fatal(err)
-	}
+	p.acceptAll(first...)
 	for _, n := range first[:10] {
 		if err := p.Cancel(p.Context(), n.ID); err != nil {
 			p.Fatalf("cancel %s: %v", n.ID, err)
 		}
 	}
-	accepted, err := p.Accept(p.Context(), again)
-	if err != nil {
-		p.Fatal(err)
-	}
-	for i, a := range accepted {
+	for i, a := range p.acceptAll(again...) {
 		if !a.Known || a.First == nil {
 			p.Fatalf("the repeat of %s: %+v, want it known with the first", again[i].ID, a)
 		}
@@ -92,13 +86,11 @@ func idIsOneUsers(p *probe) {
 		"chosen", "0193e4d2-7f5a-4c3b-8a90-1b2c3d4e5f60", "0193e4d2-7f5a-7c3b-8a90-1b2c3d4e5f60",
 	} {
 		first, second := of(id, 0), of(id, 1)
-		accepted, err := p.Accept(p.Context(), []*notification.Notification{first})
-		if err != nil || accepted[0].Known {
-			p.Fatalf("%s for %s: %+v, %v", id, first.UserID, accepted, err)
+		if a := p.acceptAll(first)[0]; a.Known {
+			p.Fatalf("%s for %s: %+v", id, first.UserID, a)
 		}
-		foreign, err := p.Accept(p.Context(), []*notification.Notification{second})
-		if err != nil || !foreign[0].Known {
-			p.Errorf("%s for %s, too: %+v, %v", id, second.UserID, foreign, err)
+		if a := p.acceptAll(second)[0]; !a.Known || a.First == nil || a.First.UserID != first.UserID {
+			p.Errorf("%s for %s, too: %+v", id, second.UserID, a)
 		}
 		if v := p.want(id, notification.StatusQueued, 0, ""); v.UserID != first.UserID {
 			p.Errorf("%s is shown as that of %s", id, v.UserID)

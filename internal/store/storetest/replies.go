@@ -12,16 +12,12 @@ import (
 
 // repliesAreKept: what the provider replied explains a retry and an end, and is in the timeline once for each attempt.
 func repliesAreKept(p *probe) {
+	busy := wasLost
+	busy.Reply = "busy: come back"
 	n := p.accept(nil)
-	p.settle(p.grant(), dispatch.Outcome{
-		Disposition: dispatch.Retry, Reason: "transient: 503", Reply: "busy: come back", Failure: true,
-		RetryAfter: 50 * time.Millisecond,
-	})
+	p.settle(p.grant(), busy)
 	p.wantDetail(n.ID, notification.StatusRetrying, "busy: come back", "busy: come back")
-	p.settle(p.grant(), dispatch.Outcome{
-		Disposition: dispatch.Retry, Reason: "throttled: provider_budget", Untried: true, Refund: true,
-		RetryAfter: 50 * time.Millisecond,
-	})
+	p.settle(p.grant(), wasUntried)
 	if v := p.wantDetail(n.ID, notification.StatusRetrying, "", "busy: come back"); !v.Held {
 		p.Error("one that waits for its provider is not held")
 	}
@@ -30,54 +26,46 @@ func repliesAreKept(p *probe) {
 	})
 	p.wantDetail(n.ID, notification.StatusFailed, "unknown token", "busy: come back", "unknown token")
 
-	n = p.accept(nil)
-	p.settle(p.grant(), dispatch.Outcome{
-		Disposition: dispatch.Retry, Reason: "transient: 503", Reply: "busy", Failure: true,
-		RetryAfter: 50 * time.Millisecond,
-	})
-	p.settle(p.grant(), wasDelivered)
-	p.wantDetail(n.ID, notification.StatusDelivered, "", "busy")
-
-	// What explained an earlier attempt does not explain a failure without a reply.
-	n = p.accept(nil)
-	p.settle(p.grant(), dispatch.Outcome{
-		Disposition: dispatch.Retry, Reason: "transient: 503", Reply: "busy", Failure: true,
-		RetryAfter: 50 * time.Millisecond,
-	})
-	p.settle(p.grant(), dispatch.Outcome{Disposition: dispatch.Failed, Reason: "permanent: connection", Failure: true})
-	p.wantDetail(n.ID, notification.StatusFailed, "", "busy")
+	// What explained an earlier attempt does not explain an end without a reply.
+	for status, end := range map[notification.Status]dispatch.Outcome{
+		notification.StatusDelivered: wasDelivered,
+		notification.StatusFailed:    {Disposition: dispatch.Failed, Reason: "permanent: connection", Failure: true},
+	} {
+		n = p.accept(nil)
+		p.settle(p.grant(), busy)
+		p.settle(p.grant(), end)
+		p.wantDetail(n.ID, status, "", "busy: come back")
+	}
 }
 
-// attemptsAreKept: each attempt is in the timeline once, with its number, its outcome and how long it took. What waited
-// for its provider was no attempt.
+// attemptsAreKept: a failed attempt is followed by another. Each is in the timeline once, with its number, its outcome
+// and how long it took. What waited for its provider was no attempt.
 func attemptsAreKept(p *probe) {
 	n := p.accept(nil)
-	again := dispatch.Outcome{
-		Disposition: dispatch.Retry, Reason: "transient: 503", Failure: true, RetryAfter: 50 * time.Millisecond,
-		Took: 5 * time.Millisecond,
-	}
+	again, end := wasLost, wasDelivered
+	again.Took, end.Took = 5*time.Millisecond, 5*time.Millisecond
 	p.settle(p.grant(), again)
-	p.settle(p.grant(), dispatch.Outcome{
-		Disposition: dispatch.Retry, Reason: "throttled: provider_budget", Untried: true, Refund: true,
-		RetryAfter: 50 * time.Millisecond,
-	})
+	p.want(n.ID, notification.StatusRetrying, 1, "transient: 503")
+	p.settle(p.grant(), wasUntried)
 	p.wantAttempts(n.ID, "attempt 1: retrying, transient: 503")
 	p.settle(p.grant(), again)
 	g := p.grant()
+	if g.Attempt != 3 || g.Failures != 2 {
+		p.Errorf("the third attempt is %d, after %d failures", g.Attempt, g.Failures)
+	}
 	p.wantAttempts(n.ID, "attempt 1: retrying, transient: 503", "attempt 2: retrying, transient: 503",
 		"attempt 3: under way")
-	end := wasDelivered
-	end.Took = 5 * time.Millisecond
 	p.settle(g, end)
+	p.want(n.ID, notification.StatusDelivered, 3, "")
 	p.wantAttempts(n.ID, "attempt 1: retrying, transient: 503", "attempt 2: retrying, transient: 503",
 		"attempt 3: delivered")
 
-	// One whose retry would come too late keeps the attempt that failed.
+	// One whose retry would come too late ends, and keeps the attempt that failed.
 	n = p.accept(func(n *notification.Notification) { n.ExpiresAt = time.Now().Add(time.Hour) })
-	g = p.grant()
-	late := again
-	late.RetryAfter = 2 * time.Hour
-	p.settle(g, late)
+	again.RetryAfter = 2 * time.Hour
+	if s := p.settle(p.grant(), again); s.Stale {
+		p.Errorf("settled: %+v", s)
+	}
 	p.want(n.ID, notification.StatusExpired, 1, notification.ReasonExpired)
 	p.wantAttempts(n.ID, "attempt 1: retrying, transient: 503")
 }
@@ -85,10 +73,7 @@ func attemptsAreKept(p *probe) {
 // wantAttempts checks the attempts in a timeline: how each ended, and that each that ended took some time.
 func (p *probe) wantAttempts(id string, want ...string) {
 	p.Helper()
-	v, err := p.View(p.Context(), id)
-	if err != nil {
-		p.Fatalf("view %s: %v", id, err)
-	}
+	v := p.lookUp(id)
 	var got []string
 	for _, e := range v.Timeline {
 		if e.Attempt == nil {
@@ -109,10 +94,7 @@ func (p *probe) wantAttempts(id string, want ...string) {
 func (p *probe) wantDetail(id string, status notification.Status, detail string, replies ...string,
 ) *notification.View {
 	p.Helper()
-	v, err := p.View(p.Context(), id)
-	if err != nil {
-		p.Fatalf("view %s: %v", id, err)
-	}
+	v := p.lookUp(id)
 	var got []string
 	for _, e := range v.Timeline {
 		if e.Reply != "" {

@@ -14,11 +14,8 @@ func waitsSince(p *probe) {
 	if v := p.want(scheduled.ID, notification.StatusScheduled, 0, ""); !v.WaitsSince.Equal(sendAt) {
 		p.Errorf("%s waits since %s, and its send_at is %s", v.ID, v.WaitsSince, sendAt)
 	}
-	failed, held := wasLost, dispatch.Outcome{
-		Disposition: dispatch.Retry, Reason: "throttled: provider_budget", Refund: true, Untried: true,
-		RetryAfter: time.Hour,
-	}
-	failed.RetryAfter = time.Hour
+	failed, held := wasLost, wasUntried
+	failed.RetryAfter, held.RetryAfter = time.Hour, time.Hour
 	for _, c := range []struct {
 		outcome  dispatch.Outcome
 		attempts int

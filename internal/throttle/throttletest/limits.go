@@ -25,7 +25,6 @@ func limitCases(f Features) []scenario {
 		{"WindowsOfOneMillisecond", subSecond},
 		{"TheLongestWindow", longest},
 		{"AroundTheHundredAndTwentyNinth", manyEntries},
-		{"SeveralInOneMicrosecond", sameMicrosecond},
 		{"ManyCallersAtOnce", manyCallers},
 		{"NoRules", noRules},
 		{"NamedCapsOverSomeCategories", namedCaps},
@@ -355,14 +354,6 @@ func manyEntries(p *probe) {
 			p.Errorf("%s holds %d entries, want at most %d", s.Name, s.Entries, n)
 		}
 	}
-}
-
-func sameMicrosecond(p *probe) {
-	plan := p.plan(limit(5, 10*ms), userCap(6, 10*ms))
-	p.pass(anna, plan, 5)
-	p.refused(anna, plan)
-	p.pass(throttle.Key{User: "anna", Category: "mail"}, plan, 1)
-	p.refuse(throttle.Key{User: "anna", Category: "mail"}, plan, 1, epoch.Add(10*ms))
 }
 
 func manyCallers(p *probe) {

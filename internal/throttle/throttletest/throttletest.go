@@ -58,7 +58,7 @@ func Cases(f Features) []Case {
 		f.Refusals = 1000
 	}
 	var cases []Case
-	for _, group := range [][]scenario{limitCases(f), changeCases(f), tokenCases(), stateCases(f)} {
+	for _, group := range [][]scenario{limitCases(f), changeCases(f), tokenCases(), stateCases()} {
 		for _, s := range group {
 			cases = append(cases, Case{Name: s.name, Run: func(tb testing.TB, subject Subject) {
 				tb.Helper()
