@@ -45,7 +45,10 @@ func diskScenarios() []*scenario {
 		},
 		{
 			name: "PostgresDiskFull", fault: "disk full under Postgres's tables for 3 s", body: 1800, slow: half,
-			without: settling,
+			without: protection{name: "what Postgres refuses is refused", rewrites: []rewrite{{
+				file: "internal/store/postgres/accept.go",
+				says: "\t\tcase o.Err != nil:\n\t\t\treturn o.Err\n", instead: "\t\tcase o.Err != nil:\n\t\t\tcontinue\n",
+			}}},
 			prepare: withSmallLogs, check: tableCouldNotGrow,
 			inject: func(d *deployment) {
 				size, err := d.query("SELECT pg_relation_size('pacer.notifications')")

@@ -84,7 +84,7 @@ func postgresScenarios() []*scenario {
 			},
 		},
 		{
-			name: "PostgresLocked", soak: true, fault: "somebody else locks the table of notifications for 5 s",
+			name: "PostgresLocked", soak: true, fault: "somebody else locks the table of notifications for 8 s",
 			slow: half, without: settling, inject: lockTable,
 		},
 		{
@@ -207,7 +207,7 @@ func lockTable(d *deployment) {
 	if err != nil {
 		d.fail("lock the table: %v", err)
 	}
-	d.last(5 * time.Second)
+	d.last(8 * time.Second) // longer than a statement may take
 	if err := tx.Rollback(d.t.Context()); err != nil {
 		d.fail("unlock the table: %v", err)
 	}

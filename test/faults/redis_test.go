@@ -54,6 +54,14 @@ var claimsWhatEnded = []rewrite{{
 	says: " AND n.status IN ('waiting', 'retrying', 'sending')\n", instead: "\n",
 }}
 
+// writesNoResults is a Redis that takes no result either when it is full.
+var writesNoResults = protection{
+	name: "results are written when Redis is full", mutations: settling.mutations, rewrites: []rewrite{{
+		file: "internal/agenda/agenda.go",
+		says: "*kept = script.NewWhenFull(source)", instead: "*kept = script.New(source)",
+	}},
+}
+
 // redisScenarios are what happens to one Redis.
 func redisScenarios() []*scenario {
 	half := 500 * time.Millisecond
@@ -120,7 +128,7 @@ func redisScenarios() []*scenario {
 		},
 		{
 			name: "RedisFullShortly", soak: true, fault: "Redis full (`maxmemory`, noeviction) for 3 s", store: inRedis,
-			slow: half, without: settling, inject: fill(3 * time.Second),
+			slow: half, without: writesNoResults, inject: fill(3 * time.Second),
 		},
 		{
 			name: "RedisConnectionsUsedUp", soak: true, fault: "Redis has no connection left (`maxclients`) for 3 s",
