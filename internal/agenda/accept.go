@@ -144,7 +144,7 @@ func (a *Agendas) acceptUnder(ctx context.Context, under string, partition int, 
 		}
 		settings := a.cfg.Settings(e.UserID, e.Category)
 		args = append(args, e.ID, e.Category, e.UserID, strconv.Itoa(int(e.Priority)), instant(e.SendAt),
-			instant(e.ExpiresAt), e.CollapseKey, e.Payload, arrival, state, settings.passes(e.Priority),
+			instant(e.ExpiresAt), e.CollapseKey, e.Payload, arrival, state, passesOf(settings, e.Priority),
 			flag(a.cfg.Personal(e.UserID)))
 	}
 	reply, err := a.run(ctx, a.accept, partition, args)
@@ -190,5 +190,5 @@ func (a *Agendas) reportDeferrals(deferrals *reader) {
 
 // reportDeferral reports that n notifications were deferred, by the number of what decides.
 func (a *Agendas) reportDeferral(userID, category string, n, rule int64) {
-	a.cfg.Deferred(category, a.cfg.Settings(userID, category).ruleLabel(throttle.CauseOf(rule)), int(n))
+	a.cfg.Deferred(category, a.cfg.Settings(userID, category).RuleLabel(throttle.CauseOf(rule)), int(n))
 }

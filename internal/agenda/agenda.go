@@ -25,9 +25,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pacer-notify/pacer/internal/agenda/player"
 	"github.com/pacer-notify/pacer/internal/batch"
 	"github.com/pacer-notify/pacer/internal/dispatch"
-	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/queue"
 	"github.com/pacer-notify/pacer/internal/script"
 	"github.com/pacer-notify/pacer/internal/throttle"
@@ -37,48 +37,7 @@ import (
 var sources embed.FS
 
 // Settings are what the policy, the user's own limits and the operators say about one category of a user.
-type Settings struct {
-	Plan throttle.Plan
-	// OwnLimits says that the plan's rules for the category are the user's own, not the policy's.
-	OwnLimits bool
-	// MaxDefer is how long a notification may wait for its slot.
-	MaxDefer time.Duration
-	// BypassFrom is the least urgent priority that bypasses the limits, as the policy's BypassFrom gives it; 0 for
-	// none.
-	BypassFrom notification.Priority
-	// ExemptFrom is the least urgent priority for which the plan's closed intervals do not hold; 0 for none.
-	ExemptFrom notification.Priority
-	// Drops says that what is due in a closed interval of the plan ends, instead of waiting for the end of the
-	// interval.
-	Drops bool
-	// Paused is how long nothing of the category is granted; 0 while operators do not pause it.
-	Paused time.Duration
-	// Removed says that the policy does not name the category: nothing of it is granted until it does.
-	Removed bool
-	// Zone is the user's time zone, for what is said to people. Defaults to UTC.
-	Zone *time.Location
-	// Basis names the policy that says this, and the time zone of its closed intervals; it is kept with what is
-	// granted.
-	Basis notification.Basis
-}
-
-// TooLate reports whether one that could go since a moment would wait for a slot for longer than max_defer. What
-// bypasses never does. It has to agree with the Lua function decide_first.
-func (s Settings) TooLate(p notification.Priority, since, slot time.Time) bool {
-	return s.MaxDefer > 0 && !p.AtLeast(s.BypassFrom) && slot.Sub(since) > s.MaxDefer
-}
-
-// PausedBy is why nothing of the category is granted: one of the reasons of package notification; "" when something
-// may be.
-func (s Settings) PausedBy() string {
-	switch {
-	case s.Removed:
-		return notification.ReasonRemoved
-	case s.Paused > 0:
-		return notification.ReasonPaused
-	}
-	return ""
-}
+type Settings = player.Settings
 
 // Config is what the agendas of a deployment need to know.
 type Config struct {

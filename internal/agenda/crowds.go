@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pacer-notify/pacer/internal/agenda/player"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/stats"
@@ -119,7 +120,7 @@ func (a *Agendas) crowdsOf(ctx context.Context, partition int, names []string) (
 			crowds = append(crowds, crowd{
 				Crowd: stats.Crowd{
 					UserID: user, Category: category, Deferred: int64(deferred),
-					Reason: ReasonOf(a.cfg.Settings(user, category).Plan, by), Until: next.Time().UTC(),
+					Reason: player.ReasonOf(a.cfg.Settings(user, category).Plan, by), Until: next.Time().UTC(),
 				},
 				partition: partition, next: next,
 			})

@@ -233,15 +233,17 @@ func (p *program) checkEach() {
 	p.checkAwake()
 	deferrals := int64(0)
 	for _, n := range p.model.order {
-		deferrals += int64(n.deferrals)
-		if n.state == 0 {
+		if n.Deferred {
+			deferrals++
+		}
+		if n.Status == "" {
 			continue
 		}
-		state, err := p.stores[0].LookupIn(p.ctx, 0, n.id)
-		p.must(err, "look up "+n.id)
-		if want := p.statusOf(n); state.Status != want || state.Deferrals != n.deferrals ||
-			state.Attempts != n.generation-n.returned {
-			p.failf("%s is %s after %d deferrals and %d attempts, want %s and %+v", n.id, state.Status, state.Deferrals,
+		state, err := p.stores[0].LookupIn(p.ctx, 0, n.ID)
+		p.must(err, "look up "+n.ID)
+		if want := p.statusOf(n); state.Status != want || (state.Deferrals > 0) != n.Deferred ||
+			state.Attempts != n.Generation-n.Returned {
+			p.failf("%s is %s after %d deferrals and %d attempts, want %s and %+v", n.ID, state.Status, state.Deferrals,
 				state.Attempts, want, n)
 		}
 	}
@@ -259,24 +261,17 @@ func (p *program) checkAwake() {
 	awake, err := p.stores[0].Awake(p.ctx, programUsers)
 	p.must(err, "look for wake-ups")
 	for i, user := range programUsers {
-		if !awake[i] && !p.lost[user] && p.model.agenda(user).excused <= p.model.now {
+		if !awake[i] && !p.lost[user] && p.model.agenda(user).Excused() <= p.model.moment() {
 			p.failf("no wake-up of %s is said to come in time: %+v", user, p.snap.agendas[user])
 		}
 	}
 }
 
 func (p *program) statusOf(n *note) notification.Status {
-	if n.state == 'q' {
-		if b := p.model.agenda(n.user).backlogs[n.category]; b.blocked > 0 && !n.exempt {
-			return notification.StatusDeferred
-		}
+	if b := p.model.backlog(n.user, n.Category); b != nil && n.Status == notification.StatusQueued && b.Deferred(n.Note) {
+		return notification.StatusDeferred
 	}
-	return map[byte]notification.Status{
-		't': notification.StatusScheduled, 'q': notification.StatusQueued, 'r': notification.StatusRetrying,
-		's': notification.StatusSending,
-		'D': notification.StatusDelivered, 'F': notification.StatusFailed, 'E': notification.StatusExpired,
-		'C': notification.StatusCancelled, 'R': notification.StatusReplaced,
-	}[n.state]
+	return n.Status
 }
 
 // sweep has a process sweep. What was lost is found by it when its moment passed long enough ago, and nobody who lives

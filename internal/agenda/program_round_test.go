@@ -94,7 +94,6 @@ func (p *program) predict(pr *process, r *round) {
 	if r.Pull == 0 || p.stopped {
 		return
 	}
-	p.model.tidy()
 	for _, user := range p.snap.first(r.Pull) {
 		i := slices.IndexFunc(r.Wakeups, func(w dispatch.Wakeup) bool { return w.UserID == user })
 		if i >= 0 && r.live[i] && !r.want[i].more && r.want[i].moment > p.model.now+modelHold {
@@ -103,8 +102,8 @@ func (p *program) predict(pr *process, r *round) {
 		p.model.counts["pulls"]++
 		pr.seen = p.model.now
 		delete(p.lost, user)
-		if p.model.waits(user) {
-			r.pulled = append(r.pulled, pulling{user, p.model.categories(user)})
+		if p.model.agenda(user).Waits() {
+			r.pulled = append(r.pulled, pulling{user, p.model.agenda(user).Categories()})
 		}
 	}
 }
@@ -146,7 +145,7 @@ func (p *program) grantings(grants []*dispatch.Grant) []granting {
 	var all []granting
 	for _, g := range grants {
 		id := g.Notification.ID
-		payload := agenda.OnChannel(notification.Channel(p.model.notes[id].channel)) + strings.TrimPrefix(id, "n")
+		payload := agenda.OnChannel(notification.Channel(p.model.notes[id].Channel)) + strings.TrimPrefix(id, "n")
 		if g.Payload != payload {
 			id += " with " + g.Payload
 		}
@@ -198,7 +197,7 @@ func (p *program) askAgain(pr *process, r *round) string {
 	for i, w := range r.Wakeups {
 		var left []granting
 		for _, g := range r.want[i].grants {
-			if n := p.model.notes[g.id]; n.state == 's' && n.generation == g.generation {
+			if n := p.model.notes[g.id]; n.Status == notification.StatusSending && n.Generation == g.generation {
 				g.slot = g.at // what it was is not kept
 				left = append(left, g)
 			}
@@ -292,8 +291,8 @@ func (p *program) extend() string {
 		return ""
 	}
 	g := pick(p.rand, pr.grants)
-	if n := p.model.notes[g.Notification.ID]; n.state == 's' && n.generation == g.Generation {
-		n.leased = p.model.now + modelLease
+	if n := p.model.notes[g.Notification.ID]; n.Status == notification.StatusSending && n.Generation == g.Generation {
+		n.Leased = p.model.moment() + modelLease
 	}
 	p.must(pr.store.Extend(p.ctx, g), "extend")
 	return "extend " + g.Notification.ID

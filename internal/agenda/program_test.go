@@ -37,7 +37,7 @@ func newTheatre(t testing.TB, client *redis.Client, change func(source string) s
 	for i := range programProcesses {
 		store, err := agenda.New(client, agenda.Config{
 			Partitions: 1, Process: "p" + strconv.Itoa(i),
-			Settings: func(_, category string) agenda.Settings { return th.settingsNow(category) },
+			Settings: func(_, category string) agenda.Settings { return th.model.settingsNow(category) },
 			Deferred: func(category, _ string, n int) { th.told[category] += n },
 		})
 		if err != nil {
@@ -152,13 +152,6 @@ func (th *theatre) play(seed uint64) (wrong string, steps int) {
 
 func (p *program) process(i int) *process {
 	return &process{name: "p" + strconv.Itoa(i), store: p.stores[i], held: map[string]heldWakeup{}, seen: p.model.now}
-}
-
-// settingsNow returns the settings of a category at this moment.
-func (p *program) settingsNow(category string) agenda.Settings {
-	s := p.model.settings[category]
-	s.Paused = time.Duration(max(0, p.model.paused[category]-p.model.now)) * time.Microsecond
-	return s
 }
 
 // limits are what the settings of a program have in common: the longest window, so that no log forgets what a later
@@ -323,7 +316,6 @@ func (p *program) do(act func(*program) string) {
 		p.script = p.script[:at]
 		return
 	}
-	p.model.tidy()
 	p.script[at] = fmt.Sprintf("%d +%.6f %s", p.steps, float64(p.model.now-start.UnixMicro())/1e6, what)
 	p.steps++
 	p.check()
@@ -340,7 +332,7 @@ func (p *program) accept() string {
 // grantedAhead is a notification that was granted for a moment that is yet to come.
 func (p *program) grantedAhead() *note {
 	for _, n := range p.model.order {
-		if n.state == 's' && n.admitted > p.model.now {
+		if n.Status == notification.StatusSending && n.Admitted > p.model.moment() {
 			return n
 		}
 	}
@@ -375,18 +367,17 @@ func (p *program) acceptAll(entries []agenda.Entry) string {
 	var text []string
 	for _, e := range entries {
 		n := p.model.notes[e.ID]
-		text = append(text, fmt.Sprintf("%s %s/%s on %s p%d %c later %d expires %d key %q arrived %d", n.id, n.user,
-			n.category, n.channel, n.priority, n.state,
-			n.notBefore, n.expires, n.collapse, n.arrival))
+		text = append(text, fmt.Sprintf("%s %s/%s on %s p%d %s later %d expires %d key %q arrived %d", n.ID, n.user,
+			n.Category, n.Channel, n.Priority, n.Status, n.NotBefore, n.Expires, n.CollapseKey, n.Arrival))
 	}
 	return "accept " + strings.Join(text, "; ")
 }
 
 func (p *program) entry() agenda.Entry {
 	if len(p.model.order) > 0 && p.rand.IntN(25) == 0 {
-		if known := pick(p.rand, p.model.order); known.state != 0 {
+		if known := pick(p.rand, p.model.order); known.Status != "" {
 			return agenda.Entry{
-				ID: known.id, UserID: known.user, Category: known.category, Priority: 1, Payload: "another",
+				ID: known.ID, UserID: known.user, Category: known.Category, Priority: 1, Payload: "another",
 			}
 		}
 	}
@@ -429,21 +420,23 @@ func (p *program) cancel() string {
 // cancelFirst cancels what others wait behind.
 func (p *program) cancelFirst() string {
 	user, category := pick(p.rand, programUsers), pick(p.rand, programCategories)
-	if b := p.model.agenda(user).backlogs[category]; b != nil && b.blocked > 0 && len(b.notes) > 1 {
-		return p.cancelOne(b.notes[0])
+	if b := p.model.backlog(user, category); b != nil && len(b.Notes()) > 1 {
+		if blocked, _ := b.Blocked(); blocked > 0 {
+			return p.cancelOne(p.model.notes[b.Notes()[0].ID])
+		}
 	}
 	return ""
 }
 
 func (p *program) cancelOne(n *note) string {
-	if n.state == 0 {
+	if n.Status == "" {
 		return ""
 	}
-	waited := p.model.cancel(n.id)
-	if err := p.procs[0].store.CancelIn(p.ctx, 0, n.id, "cancelled"); waited != (err == nil) {
-		p.failf("cancel %s: %v, it waited: %t", n.id, err, waited)
+	waited := p.model.cancel(n.ID)
+	if err := p.procs[0].store.CancelIn(p.ctx, 0, n.ID, "cancelled"); waited != (err == nil) {
+		p.failf("cancel %s: %v, it waited: %t", n.ID, err, waited)
 	}
-	return "cancel " + n.id
+	return "cancel " + n.ID
 }
 
 // change has other settings from now on, for some categories, and has everybody looked at again; or windows are
@@ -451,10 +444,7 @@ func (p *program) cancelOne(n *note) string {
 func (p *program) change() string {
 	if p.rand.IntN(4) == 0 {
 		b := dispatch.Backlog{UserID: pick(p.rand, programUsers), Category: pick(p.rand, programCategories)}
-		p.model.logs[b.Category+":"+b.UserID], p.model.logs[b.UserID] = nil, nil
-		for _, rules := range p.model.settings[b.Category].Plan.NamedCaps() {
-			p.model.logs[capLog(rules[0].Cap, b.UserID)] = nil
-		}
+		p.model.clear(b)
 		p.must(p.procs[0].store.Clear(p.ctx, b), "clear")
 		return fmt.Sprint("clear ", b)
 	}

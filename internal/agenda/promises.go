@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/pacer-notify/pacer/internal/agenda/player"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/throttle"
 	"github.com/pacer-notify/pacer/internal/timespan"
@@ -142,7 +143,7 @@ func (a *Agendas) promiseOf(q notification.PromiseRequest, f *found, now throttl
 	}
 	p := notification.Promise{
 		Decision: notification.DecisionNow, DeliverAt: max(f.at, now).Time(), Place: f.ahead + 1, TooLate: f.refused,
-		Reason: ReasonOf(settings.Plan, f.by),
+		Reason: player.ReasonOf(settings.Plan, f.by),
 	}
 	switch {
 	case f.dropped && !q.Accepted:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/pacer-notify/pacer/internal/agenda/player"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
@@ -48,7 +49,7 @@ func (f *forecast) addUser(ctx context.Context, u *sampledUser) {
 	r := &releases{forecast: f, weight: u.weight, held: map[string]*held{}}
 	names := make([]string, 0, len(u.blocked))
 	for _, b := range u.blocked {
-		reason := ReasonOf(f.agendas.cfg.Settings(u.id, b.category).Plan, throttle.CauseOf(b.rule))
+		reason := player.ReasonOf(f.agendas.cfg.Settings(u.id, b.category).Plan, throttle.CauseOf(b.rule))
 		r.held[b.category] = &held{heldBy(reason), deferredOf(b.field, b.size.Val())}
 		names = append(names, b.category)
 	}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/pacer-notify/pacer/internal/agenda/player"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/throttle"
@@ -78,7 +79,7 @@ func (a *Agendas) takeArgs(args []any, r dispatch.TakeRequest) []any {
 		if settings.Removed {
 			settings.Paused = a.removed.hold(category)
 		}
-		i := slices.IndexFunc(distinct, settings.same)
+		i := slices.IndexFunc(distinct, settings.Same)
 		if i < 0 {
 			i, distinct = len(distinct), append(distinct, settings)
 		}
@@ -101,7 +102,7 @@ func (a *Agendas) takeArgs(args []any, r dispatch.TakeRequest) []any {
 	}
 	args = append(args, strconv.Itoa(len(distinct)))
 	for _, settings := range distinct {
-		args = settings.args(args)
+		args = settingsArgs(args, settings)
 	}
 	args = append(args, strconv.Itoa(len(r.Release)))
 	for _, w := range r.Release {
@@ -110,15 +111,9 @@ func (a *Agendas) takeArgs(args []any, r dispatch.TakeRequest) []any {
 	return append(args, requests...)
 }
 
-// same reports whether both are the same for a script.
-func (s Settings) same(o Settings) bool {
-	return s.MaxDefer == o.MaxDefer && s.BypassFrom == o.BypassFrom && s.ExemptFrom == o.ExemptFrom &&
-		s.Paused == o.Paused && s.Drops == o.Drops && s.Basis == o.Basis && s.Plan.Equal(o.Plan)
-}
-
-// passes says for a script what a priority does not wait for: 1 for nothing, 2 for closed intervals, 3 for what it
+// passesOf says for a script what a priority does not wait for: 1 for nothing, 2 for closed intervals, 3 for what it
 // comes before, 4 for both.
-func (s Settings) passes(p notification.Priority) string {
+func passesOf(s Settings, p notification.Priority) string {
 	exempt, overtakes := len(s.Plan.Closed) > 0 && p.AtLeast(s.ExemptFrom), s.Plan.Overtakes(int(p))
 	switch {
 	case p.AtLeast(s.BypassFrom):
@@ -133,8 +128,8 @@ func (s Settings) passes(p notification.Priority) string {
 	return "0"
 }
 
-// args appends the settings in the form that the script reads.
-func (s Settings) args(args []any) []any {
+// settingsArgs appends the settings in the form that the script reads.
+func settingsArgs(args []any, s Settings) []any {
 	size := len(args)
 	args = s.Plan.Args(append(args, "", micros(s.MaxDefer), strconv.Itoa(int(s.BypassFrom)), strconv.Itoa(int(s.ExemptFrom)),
 		micros(s.Paused), flag(s.Drops), s.Basis.String()))
@@ -198,7 +193,7 @@ func (r *takeReply) wakeup(userID string) dispatch.WakeupResult {
 	}
 	w.After = time.Duration(r.number()-r.now) * time.Microsecond
 	if category, rule := r.text(), r.number(); category != "" {
-		w.Rule = ReasonOf(r.agendas.cfg.Settings(userID, category).Plan, throttle.CauseOf(rule))
+		w.Rule = player.ReasonOf(r.agendas.cfg.Settings(userID, category).Plan, throttle.CauseOf(rule))
 	}
 	w.Categories = r.texts()
 	return w

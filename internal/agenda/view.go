@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pacer-notify/pacer/internal/agenda/player"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/throttle"
@@ -104,18 +105,18 @@ func (a *Agendas) findPlace(ctx context.Context, state *State) error {
 		if f.deferred {
 			state.Status = notification.StatusDeferred
 		}
-		state.Reason, state.Ahead = ReasonOf(settings.Plan, f.by), f.ahead
+		state.Reason, state.Ahead = player.ReasonOf(settings.Plan, f.by), f.ahead
 		state.Detail = settings.Explain(f.by, now.Time(), f.until.Time())
 	}
 	if f.dropped {
 		state.Reason = notification.ReasonQuietHours
-		state.Detail = settings.explainDrop(now.Time(), state.DeliverAt, f.until.Time())
+		state.Detail = settings.ExplainDrop(now.Time(), state.DeliverAt, f.until.Time())
 		state.DeliverAt = time.Time{}
 	}
 	if f.line != "" {
 		state.Deferrals++
 		state.Lines += f.line
-		state.History = settings.parseHistory(state.Lines)
+		state.History = parseHistory(settings, state.Lines)
 	}
 	return nil
 }
@@ -164,10 +165,10 @@ func (a *Agendas) parse(id string, partition int, fields map[string]string) *Sta
 // HistoryOf reads lines of "µs kind detail" of a user's category, and after a tab the provider's reply. After another
 // tab, a line about an attempt that failed has the moment of its admission, its number and its basis.
 func (a *Agendas) HistoryOf(userID, category, lines string) []notification.Event {
-	return a.cfg.Settings(userID, category).parseHistory(lines)
+	return parseHistory(a.cfg.Settings(userID, category), lines)
 }
 
-func (s Settings) parseHistory(lines string) []notification.Event {
+func parseHistory(s Settings, lines string) []notification.Event {
 	var events []notification.Event
 	for line := range strings.Lines(lines) {
 		at, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
@@ -183,7 +184,7 @@ func (s Settings) parseHistory(lines string) []notification.Event {
 			continue
 		}
 		events = append(events, notification.Event{
-			At: time.UnixMicro(when), Kind: kind, Detail: s.describe(when, kind, detail), Reply: reply,
+			At: time.UnixMicro(when), Kind: kind, Detail: describe(s, when, kind, detail), Reply: reply,
 		})
 	}
 	return events
@@ -237,7 +238,7 @@ func ParseDeferrals(lines string) []Deferral {
 
 // describe turns "µs reason" of a deferral or retry at a moment into words. The reason of a deferral is the number of
 // what decides.
-func (s Settings) describe(when int64, kind, detail string) string {
+func describe(s Settings, when int64, kind, detail string) string {
 	at, reason, _ := strings.Cut(detail, " ")
 	until, err := strconv.ParseInt(at, 10, 64)
 	if err != nil {
@@ -245,7 +246,7 @@ func (s Settings) describe(when int64, kind, detail string) string {
 	}
 	if kind == string(notification.StatusDeferred) {
 		if number, err := strconv.ParseInt(reason, 10, 64); err == nil {
-			return s.deferralWords(throttle.CauseOf(number), time.UnixMicro(when), time.UnixMicro(until))
+			return s.DeferralWords(throttle.CauseOf(number), time.UnixMicro(when), time.UnixMicro(until))
 		}
 	}
 	return "until " + time.UnixMicro(until).UTC().Format(time.RFC3339Nano) + ": " + reason

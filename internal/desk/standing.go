@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/player"
 	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/patience"
@@ -261,7 +262,7 @@ func overused(windows *agenda.UserWindows) (text string) {
 func (s *situation) because(category string, windows *agenda.UserWindows) string {
 	settings := s.policy.Settings(s.userID, category)
 	return cmp.Or(settings.Explain(windows.Cause, windows.Now.Time(), windows.At.Time()),
-		agenda.ReasonOf(settings.Plan, windows.Cause), "the limits")
+		player.ReasonOf(settings.Plan, windows.Cause), "the limits")
 }
 
 // limits shows the rules in force, and those of the policy and of the user.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/player"
 	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 )
@@ -30,7 +31,7 @@ func (w Windows) Window(ctx context.Context, userID, category string) (Window, e
 	window := Window{
 		UserID: userID, Category: category, Allowed: in.Allowed, NextAllowedAt: in.At.Time().UTC(),
 		Deferred:   in.Deferred,
-		Reason:     agenda.ReasonOf(w.Agendas.PlanOf(userID, category), in.Cause),
+		Reason:     player.ReasonOf(w.Agendas.PlanOf(userID, category), in.Cause),
 		TimeLeftMS: int64((in.Wait() + time.Millisecond - 1) / time.Millisecond), Rules: []Rule{},
 	}
 	for _, r := range in.Rules {

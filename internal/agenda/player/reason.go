@@ -1,4 +1,4 @@
-package agenda
+package player
 
 import (
 	"time"
@@ -30,9 +30,9 @@ const (
 	ownGap   = "own min_gap"
 )
 
-// ruleLabel is [ReasonOf] for metrics. Users' own rules have one label of each kind: each user may have others,
+// RuleLabel is [ReasonOf] for metrics. Users' own rules have one label of each kind: each user may have others,
 // and with a label of each the series would never end.
-func (s Settings) ruleLabel(by throttle.Cause) string {
+func (s Settings) RuleLabel(by throttle.Cause) string {
 	if s.OwnLimits && !by.Closed && by.Rule >= 0 && by.Rule < len(s.Plan.CategoryRules()) {
 		if s.Plan.Rules[by.Rule].Kind == throttle.KindGap {
 			return ownGap
@@ -51,8 +51,8 @@ func (s Settings) Explain(by throttle.Cause, now, until time.Time) string {
 	return "quiet hours until " + s.wallClock(now, until) + s.then(by)
 }
 
-// explainDrop says that quiet hours until a moment will end what is due in them.
-func (s Settings) explainDrop(now, due, until time.Time) string {
+// ExplainDrop says that quiet hours until a moment will end what is due in them.
+func (s Settings) ExplainDrop(now, due, until time.Time) string {
 	return "due at " + due.UTC().Format(time.RFC3339Nano) + ", in quiet hours until " + s.wallClock(now, until) +
 		", which end it: then: drop"
 }
@@ -78,8 +78,8 @@ func (s Settings) wallClock(now, at time.Time) string {
 	return at.In(zone).Format(layout) + zone.String()
 }
 
-// deferralWords say of a deferral until when it was, and by what.
-func (s Settings) deferralWords(by throttle.Cause, at, until time.Time) string {
+// DeferralWords say of a deferral until when it was, and by what.
+func (s Settings) DeferralWords(by throttle.Cause, at, until time.Time) string {
 	words := "until " + until.UTC().Format(time.RFC3339Nano)
 	if by.Closed {
 		words += ", " + s.wallClock(at, until)

@@ -1,0 +1,184 @@
+package player
+
+import (
+	"math"
+	"slices"
+
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/throttle"
+)
+
+// Backlog holds what waits in one category of a user, in order.
+type Backlog struct {
+	category string
+	settings *Settings
+	window   *throttle.Window // under the plan of the settings
+	notes    []*Note
+	// blocked is until when all in it that does not pass is deferred, by what; 0 for not.
+	blocked throttle.Micros
+	by      throttle.Cause
+	capped  bool // by the user cap
+	// passing are how many in it pass. fresh are those that were never deferred, and some that have left.
+	passing int
+	fresh   []*Note
+	// oldest is since when nothing in it waits, or earlier.
+	oldest throttle.Micros
+	// ready is since when what is in it may go, as far as the end of a block or of a pause says so; paused while it is.
+	ready  throttle.Micros
+	paused bool
+	first  decision
+	// granted is the latest moment that the take at work granted in it; looked says that it decided anything.
+	granted throttle.Micros
+	looked  bool
+}
+
+// decision is when the first of a backlog may go, and what decides that.
+type decision struct {
+	known bool
+	at    throttle.Micros
+	by    throttle.Cause
+}
+
+// Category is that of the backlog.
+func (b *Backlog) Category() string { return b.category }
+
+// Notes are those that wait in it, in order.
+func (b *Backlog) Notes() []*Note { return b.notes }
+
+// Blocked is until when it is blocked and by what; 0 for not at all.
+func (b *Backlog) Blocked() (throttle.Micros, throttle.Cause) { return b.blocked, b.by }
+
+// Capped reports whether the user cap blocks it.
+func (b *Backlog) Capped() bool { return b.blocked > 0 && b.capped }
+
+// Deferred reports whether one that waits in it is deferred now.
+func (b *Backlog) Deferred(n *Note) bool { return b.blocked > 0 && !n.passes }
+
+// track is the backlog of a category, with the settings of the present moment.
+func (a *Agenda) track(category string) *Backlog {
+	var b *Backlog
+	for _, one := range a.tracks {
+		if one.category == category {
+			b = one
+		}
+	}
+	if b == nil {
+		b = &Backlog{category: category, oldest: math.MaxInt64}
+		a.tracks = append(a.tracks, b)
+	}
+	if settings := a.cfg.Settings(category); settings != b.settings {
+		if b.window == nil || !b.settings.Plan.Equal(settings.Plan) {
+			b.window = a.windows.Under(category, settings.Plan)
+		}
+		b.settings = settings
+	}
+	return b
+}
+
+// pausedUntil is until when nothing of the backlog is granted.
+func (a *Agenda) pausedUntil(b *Backlog) throttle.Micros {
+	if b.settings.Removed {
+		return math.MaxInt64
+	}
+	return a.now.Add(b.settings.Paused)
+}
+
+// enter puts a notification into its backlog. In a blocked one it is deferred, unless it passes.
+func (a *Agenda) enter(b *Backlog, n *Note, passes bool) {
+	n.Status = notification.StatusQueued
+	i, _ := slices.BinarySearchFunc(b.notes, n, inOrder)
+	b.notes = slices.Insert(b.notes, i, n)
+	if n.passes = !n.Deferred && (passes || b.blocked == 0); n.passes {
+		b.passing++
+		b.fresh = append(b.fresh, n)
+	} else {
+		a.deferOne(n)
+	}
+	b.oldest = min(b.oldest, n.WaitsSince())
+	if n.CollapseKey != "" && a.keyed[n.collapseName()] == nil {
+		a.keyed[n.collapseName()] = n
+	}
+}
+
+// deferOne notes that a notification is deferred, once.
+func (a *Agenda) deferOne(n *Note) {
+	if n.passes = false; !n.Deferred {
+		n.Deferred = true
+		a.cfg.Deferred(n)
+	}
+}
+
+// remove takes a notification out.
+func (b *Backlog) remove(n *Note) {
+	i, _ := slices.BinarySearchFunc(b.notes, n, inOrder)
+	if i == 0 {
+		b.notes = b.notes[1:]
+	} else {
+		b.notes = slices.Delete(b.notes, i, i+1)
+	}
+	if n.passes {
+		n.passes = false
+		b.passing--
+	}
+}
+
+// overtakes reports whether a notification may go sooner than those that block its backlog: it comes before them, and
+// some limit keeps a part for it or does not count it.
+func (b *Backlog) overtakes(n *Note) bool {
+	return (len(b.notes) == 0 || inOrder(n, b.notes[0]) < 0) && b.settings.Plan.Overtakes(int(n.Priority))
+}
+
+// block has all of a backlog wait for what was decided of the first. What stands further behind than the limits can let
+// go in time ends.
+func (a *Agenda) block(b *Backlog) {
+	for most := b.most(a.now); len(b.notes) > most; {
+		a.expire(b.notes[len(b.notes)-1], notification.ReasonMaxDefer)
+	}
+	b.blocked, b.by = b.first.at, b.first.by
+	b.capped = !b.by.Closed && b.by.Rule >= 0 && b.settings.Plan.Rules[b.by.Rule].Kind == throttle.KindCap
+	for _, n := range b.fresh {
+		if n.passes {
+			a.deferOne(n)
+		}
+	}
+	b.fresh, b.passing = b.fresh[:0], 0
+}
+
+// most is how many the limits let go before max_defer is over.
+func (b *Backlog) most(now throttle.Micros) int {
+	most := 1 << 40
+	left := max(0, now.Add(b.settings.MaxDefer).Sub(b.first.at))
+	for _, r := range b.settings.Plan.Rules {
+		switch {
+		case r.Channels != "":
+		case r.Period > 0:
+			most = min(most, r.Max*int(2*left/r.Per+2))
+		default:
+			most = min(most, r.Max*int(left/r.Per+1))
+		}
+	}
+	return most
+}
+
+// unblock has what is in a backlog go when it may, since now or since it was to be unblocked.
+func (b *Backlog) unblock(now throttle.Micros) {
+	if b.blocked > 0 {
+		b.ready, b.blocked = min(now, b.blocked), 0
+	}
+}
+
+// tidy ends a step: a backlog is blocked only while something in it is deferred, and one that holds nothing is forgotten.
+func (a *Agenda) tidy(b *Backlog) {
+	if b.passing == len(b.notes) {
+		b.unblock(a.now)
+	}
+	if len(b.notes) == 0 {
+		b.notes, b.fresh, b.ready, b.paused, b.oldest = nil, b.fresh[:0], 0, false, math.MaxInt64
+	}
+}
+
+// expire ends one that waits in a backlog.
+func (a *Agenda) expire(n *Note, reason string) {
+	a.leave(n)
+	a.end(n, notification.StatusExpired, reason)
+}

@@ -1,0 +1,127 @@
+package player
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/throttle"
+)
+
+// endedAs are the statuses that dispositions end in.
+var endedAs = map[dispatch.Disposition]notification.Status{
+	dispatch.Delivered: notification.StatusDelivered, dispatch.Failed: notification.StatusFailed,
+	dispatch.Expired: notification.StatusExpired, dispatch.Cancelled: notification.StatusCancelled,
+	dispatch.Replaced: notification.StatusReplaced,
+}
+
+// Settle notes what became of a grant, by its generation. It reports whether the grant was no longer the worker's.
+func (a *Agenda) Settle(now throttle.Micros, n *Note, generation int, o dispatch.Outcome) (stale bool) {
+	a.now = now
+	if n.Status == "" || n.Generation != generation {
+		return true
+	}
+	plain := (o.Disposition == dispatch.Delivered || o.Disposition == dispatch.Failed) && !o.Refund
+	switch {
+	case n.Status == notification.StatusQueued && o.Disposition != dispatch.Returned && n.lapsed == generation:
+		a.leave(n)
+		n.Crashes--
+	case n.Status == notification.StatusQueued:
+		return true
+	case n.Status != notification.StatusSending:
+		return plain && n.Status != endedAs[o.Disposition]
+	}
+	n.lapsed = 0
+	a.flight = slices.DeleteFunc(a.flight, func(o *Note) bool { return o == n })
+	a.became(n, o)
+	a.tidy(a.track(n.Category))
+	return false
+}
+
+// became settles a grant.
+func (a *Agenda) became(n *Note, o dispatch.Outcome) {
+	b := a.track(n.Category)
+	if o.Refund {
+		b.window.Refund(a.now, n.Admitted, n.head(), n.Token())
+	}
+	if o.Failure {
+		n.Failures++
+	}
+	due, disposition, reason := a.now.Add(o.RetryAfter), o.Disposition, o.Reason
+	untried := disposition == dispatch.Returned || disposition == dispatch.Retry && o.Untried
+	if disposition == dispatch.Retry && n.expired(due) {
+		disposition, untried, reason = dispatch.Expired, false, notification.ReasonExpired
+	}
+	if (disposition == dispatch.Retry || disposition == dispatch.Returned) && a.superseded(n) {
+		disposition, reason = dispatch.Replaced, notification.ReasonReplaced
+	}
+	if untried {
+		n.Returned++
+	}
+	switch disposition {
+	case dispatch.Retry:
+		a.retry(n, due, o)
+	case dispatch.Returned:
+		a.enter(b, n, n.bypasses)
+		if o.RetryAfter > 0 {
+			a.excused = due
+		}
+	case dispatch.Forgotten:
+		n.Status = ""
+	default:
+		a.end(n, endedAs[disposition], reason)
+	}
+}
+
+// retry has a notification wait for its next attempt.
+func (a *Agenda) retry(n *Note, due throttle.Micros, o dispatch.Outcome) {
+	n.Status, n.retried, n.Held = notification.StatusRetrying, due, o.Untried
+	if o.Failure {
+		n.failedUntil = due
+	}
+	if o.Behind {
+		*a.cfg.Last++
+		n.place = *a.cfg.Last
+	}
+	a.postpone(n, due)
+	if n.CollapseKey != "" && a.keyed[n.collapseName()] == nil {
+		a.keyed[n.collapseName()] = n
+	}
+}
+
+// Sweep ends leases that are over, and what expired while it waited.
+func (a *Agenda) Sweep(now throttle.Micros) {
+	a.now = now
+	ended := slices.DeleteFunc(slices.Clone(a.flight), func(n *Note) bool { return n.Leased > now })
+	slices.SortFunc(ended, func(x, y *Note) int {
+		return cmp.Or(cmp.Compare(x.Leased, y.Leased), cmp.Compare(x.ID, y.ID))
+	})
+	a.flight = slices.DeleteFunc(a.flight, func(n *Note) bool { return n.Leased <= now })
+	for _, n := range ended {
+		n.Crashes++
+		switch {
+		case n.Crashes >= a.cfg.MaxCrashes:
+			a.end(n, notification.StatusFailed, notification.ReasonCrashLoop)
+		case a.superseded(n):
+			a.end(n, notification.StatusReplaced, notification.ReasonReplaced)
+		default:
+			n.lapsed = n.Generation
+			a.enter(a.track(n.Category), n, n.bypasses)
+		}
+	}
+	for _, n := range slices.Clone(a.later) {
+		if n.expired(now) {
+			a.leave(n)
+			a.end(n, notification.StatusExpired, notification.ReasonExpired)
+		}
+	}
+	for _, b := range a.tracks {
+		for _, n := range slices.Clone(b.notes) {
+			if n.expired(now) {
+				a.expire(n, notification.ReasonExpired)
+			}
+		}
+		a.tidy(b)
+	}
+}
