@@ -74,11 +74,25 @@ func (m *model) settingsNow(category string) agenda.Settings {
 	return s
 }
 
-// accept takes an entry in, and gives the moment of its acceptance, negative when it is known.
-func (m *model) accept(e agenda.Entry) int64 {
-	if n := m.notes[e.ID]; n != nil {
-		return -int64(n.Accepted)
+// accept takes entries in, and gives the moments of their acceptance, negative for what is known.
+func (m *model) accept(entries []agenda.Entry) []int64 {
+	moments, fresh := make([]int64, len(entries)), map[string][]*player.Note{}
+	for i, e := range entries {
+		if n := m.notes[e.ID]; n != nil {
+			moments[i] = -int64(n.Accepted)
+			continue
+		}
+		n := m.note(e)
+		moments[i], fresh[n.user] = int64(n.Accepted), append(fresh[n.user], n.Note)
 	}
+	for user, notes := range fresh {
+		m.agenda(user).Accept(m.moment(), notes...)
+	}
+	return moments
+}
+
+// note makes the notification of an entry.
+func (m *model) note(e agenda.Entry) *note {
 	n := &note{user: e.UserID, Note: &player.Note{
 		ID: e.ID, Category: e.Category, Channel: channelIn(e.Payload), CollapseKey: e.CollapseKey, Priority: e.Priority,
 		Accepted: m.moment().Add(-e.Age),
@@ -93,8 +107,8 @@ func (m *model) accept(e agenda.Entry) int64 {
 	m.notes[n.ID] = n
 	m.order = append(m.order, n)
 	m.counts["accepted"]++
-	m.agenda(n.user).Accept(m.moment(), n.Note)
-	return int64(n.Accepted)
+	m.last = max(m.last, n.Arrival)
+	return n
 }
 
 // channelIn reads the channel out of a payload of programs.

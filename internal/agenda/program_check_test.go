@@ -132,7 +132,7 @@ func (p *program) check() {
 	p.look(0)
 	want := p.model.gauges()
 	if p.snap.users != want["users"] || p.snap.flight != want["flight"] {
-		p.failf("%d users are deferred, %d in flight, want %v", p.snap.users, p.snap.flight, want)
+		p.failf("%d users are deferred, %d in flight, want %v; counts %v", p.snap.users, p.snap.flight, want, p.snap.counts)
 	}
 	delete(want, "users")
 	delete(want, "flight")

@@ -353,10 +353,7 @@ func (p *program) passAhead() string {
 }
 
 func (p *program) acceptAll(entries []agenda.Entry) string {
-	want := make([]int64, len(entries))
-	for i, e := range entries {
-		want[i] = p.model.accept(e)
-	}
+	want := p.model.accept(entries)
 	placed, err := p.procs[0].store.Accept(p.ctx, 0, entries)
 	p.must(err, "accept")
 	for i, got := range placed {

@@ -49,7 +49,10 @@ func (w *Windows) cell(name cellName) *cell {
 }
 
 // Window is the windows of a user, as the plan of one category sees them.
-type Window struct{ request memoryRequest }
+type Window struct {
+	request memoryRequest
+	all     *Windows
+}
 
 // Under is what a plan sees of the windows. Closed intervals are left to the caller.
 func (w *Windows) Under(category string, plan Plan) *Window {
@@ -65,7 +68,7 @@ func (w *Windows) Under(category string, plan Plan) *Window {
 	for _, rules := range req.namedRules {
 		req.named = append(req.named, w.cell(namedName(key, rules)))
 	}
-	return &Window{req}
+	return &Window{req, w}
 }
 
 // at prepares a call at a moment for one that asks.
@@ -98,7 +101,12 @@ func (w *Window) Bound(now Micros, head Head) Micros {
 // Charge counts an admission, whether the rules allow it or not.
 func (w *Window) Charge(now, at Micros, head Head, token string) { w.at(now, head).charge(at, token) }
 
-// Refund takes an admission out that was counted at a moment.
+// Refund takes an admission out that was counted at a moment, also under named caps that the plan no longer has.
 func (w *Window) Refund(now, at Micros, head Head, token string) {
 	w.at(now, head).removeAdmission(token, at)
+	for name, c := range w.all.cells {
+		if name.named != "" {
+			c.refundLog(token)
+		}
+	}
 }

@@ -146,9 +146,18 @@ func (a *Agenda) Categories() []string {
 	return names
 }
 
-// Accept takes a notification in at a moment.
-func (a *Agenda) Accept(now throttle.Micros, n *Note) {
+// Accept takes notifications in at a moment, in one step.
+func (a *Agenda) Accept(now throttle.Micros, notes ...*Note) {
 	a.now = now
+	for _, n := range notes {
+		a.accept(n)
+	}
+	for _, n := range notes {
+		a.tidy(a.track(n.Category))
+	}
+}
+
+func (a *Agenda) accept(n *Note) {
 	*a.cfg.Last = max(*a.cfg.Last, n.Arrival)
 	b := a.track(n.Category)
 	n.place, n.bypasses = n.Arrival, b.settings.bypasses(n.Priority)
@@ -159,14 +168,13 @@ func (a *Agenda) Accept(now throttle.Micros, n *Note) {
 		}
 		a.replaceEarlier(n)
 	}
-	if n.NotBefore > now {
+	if n.NotBefore > a.now {
 		n.Status = notification.StatusScheduled
 		a.postpone(n, n.NotBefore)
 		return
 	}
 	a.enter(b, n, n.bypasses || b.blocked > 0 && (b.by.Closed && b.settings.exempts(n.Priority) &&
 		len(b.settings.Plan.Closed) > 0 || b.overtakes(n)))
-	a.tidy(b)
 }
 
 // superseded reports whether a newer one with the same collapse key has been accepted.
