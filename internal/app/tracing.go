@@ -19,6 +19,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/player"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/throttle"
@@ -155,7 +156,7 @@ func (t *tracer) deliver(ctx context.Context, g *dispatch.Grant, asked,
 func (t *tracer) deferrals(parent context.Context, g *dispatch.Grant, link trace.SpanStartOption) {
 	plan := t.plan(g.UserID, g.Category)
 	for _, d := range agenda.ParseDeferrals(g.History) {
-		rule := agenda.ReasonOf(plan, d.By)
+		rule := player.ReasonOf(plan, d.By)
 		_, span := t.spans.Start(parent, "pacer deferred", link, trace.WithTimestamp(d.At),
 			trace.WithAttributes(append(spanAttributes(g.Notification), attribute.String("pacer.rule", rule))...))
 		span.End(trace.WithTimestamp(d.Until))
