@@ -182,3 +182,6 @@ func (a *Agenda) expire(n *Note, reason string) {
 	a.leave(n)
 	a.end(n, notification.StatusExpired, reason)
 }
+
+// Holds reports whether one that waits in its backlog is deferred, so that it needs no worker before the others do.
+func (a *Agenda) Holds(n *Note) bool { return a.track(n.Category).Deferred(n) }
