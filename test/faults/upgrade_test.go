@@ -66,7 +66,7 @@ type earlier struct {
 
 // defaultPrevious is the commit whose program counts as the previous version, unless FAULTS_PREVIOUS names another. It
 // must not be older: what comes before it has another schema and other flags, and must be stopped first.
-const defaultPrevious = "9e3d87a5"
+const defaultPrevious = "1d679728"
 
 // previous builds it, from the repository's history. A checkout without history is its own previous version.
 var previous = sync.OnceValues(func() (earlier, error) {
