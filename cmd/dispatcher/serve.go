@@ -94,10 +94,13 @@ func reloadOnHangup(
 }
 
 type policyCommand struct {
-	Show  policyShowCommand  `cmd:"" help:"Print the policy in force in a running deployment, and which processes have another one."`
-	Check policyCheckCommand `cmd:"" help:"Validate a policy file: print every fault with its line; exit 1 when there are any."`
-	Diff  policyDiffCommand  `cmd:"" help:"Show what a policy file would change for waiting notifications, without changing anything."`
-	Apply policyApplyCommand `cmd:"" help:"Put a policy file in force: replace the file that the processes watch, and wait until all of them have it."`
+	Show     policyShowCommand     `cmd:"" help:"Print the policy in force in a running deployment, and which processes have another one."`
+	Check    policyCheckCommand    `cmd:"" help:"Validate a policy file: print every fault with its line; exit 1 when there are any."`
+	Diff     policyDiffCommand     `cmd:"" help:"Show what a policy file would change for waiting notifications, without changing anything."`
+	Simulate policySimulateCommand `cmd:"" help:"Play recorded arrivals under a policy file: what would have gone when, and what would have ended."`
+	Test     policyTestCommand     `cmd:"" help:"Play the cases of a file under the policy that it names; exit 1 when one does not end as it says."`
+	Record   policyRecordCommand   `cmd:"" help:"Print what Postgres has accepted as arrivals for a simulation, without contents, and with users unnamed."`
+	Apply    policyApplyCommand    `cmd:"" help:"Put a policy file in force: replace the file that the processes watch, and wait until all of them have it."`
 }
 
 type policyCheckCommand struct {
