@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/pacer-notify/pacer/internal/agenda/player"
 	"github.com/pacer-notify/pacer/internal/policy"
@@ -85,5 +88,138 @@ func TestChatRoomGoesAsTheLimiterSays(t *testing.T) {
 	t.Logf("%d arrivals in %s: %+v", len(arrivals), time.Since(begun), report.All)
 	if len(want) > 0 || report.All.Delivered != int64(len(arrivals)) {
 		t.Errorf("%d did not go; %+v", len(want), report.All)
+	}
+}
+
+// A policy against itself shows no difference.
+func TestAgainstItselfNothingDiffers(t *testing.T) {
+	t.Parallel()
+	arrivals, p := room(t)[:5000], parse(t, fiveMinutes)
+	report, err := simulate.Compare(func(_ []string, do func(*simulate.Arrival) error) error {
+		return simulate.Read(lines(t, arrivals), []string{"default"}, false, do)
+	}, p, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(report.All, report.Against.All); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// What is no arrival is named by its line, and nothing is played in spite of it.
+func TestBadArrivalsAreNamedByTheirLines(t *testing.T) {
+	t.Parallel()
+	const good = `{"at":"2026-01-01T00:00:02Z","user_id":"ada"}` + "\n"
+	for line, want := range map[string]string{
+		`{"at":"2026-01-01T00:00:01Z","user_id":"ada"}`:                       "comes before the line above",
+		`{"at":"2026-01-01T00:00:03Z"}`:                                       "user_id: is required",
+		`{"at":"1999-12-31T00:00:00Z","user_id":"ada"}`:                       "at: must lie in the years 2000 to 2100",
+		`{"user_id":"ada"}`:                                                   "at: must lie in the years 2000 to 2100",
+		`{"at":"2026-01-01T00:00:03Z","user_id":"ada","category":"defualt"}`:  "(did you mean default?)",
+		`{"at":"2026-01-01T00:00:03Z","user_id":"ada","zone":"Europe/Viena"}`: "is no time zone",
+		`{"at":"2026-01-01T00:00:03Z","user_id":"ada","outcome":"lost"}`:      "outcome: must be delivered or failed",
+		`{"at":"2026-01-01T00:00:03Z","user_id":"ada","priority":"urgent"}`:   "priority: must be critical, high, normal or low",
+		`{"at":"2026-01-01T00:00:03Z","user_id":"ada","colour":"red"}`:        `unknown field "colour"`,
+		`{} {}`: "is no arrival", `[`: "is no arrival",
+	} {
+		err := simulate.Read(strings.NewReader(good+"\n"+line), []string{"default"}, false,
+			func(*simulate.Arrival) error { return nil })
+		if text := fmt.Sprint(err); line != `{} {}` && (!strings.HasPrefix(text, "line 3: ") || !strings.Contains(text, want)) {
+			t.Errorf("%s: %v, want line 3: … %s", line, err, want)
+		}
+	}
+	n := 0
+	if err := simulate.Read(strings.NewReader(good+`{"at":"2026-01-01T00:00:01Z","user_id":"ben"}`), []string{"default"}, true,
+		func(a *simulate.Arrival) error {
+			if n++; n == 1 && a.UserID != "ben" {
+				t.Errorf("%s comes first", a.UserID)
+			}
+			return nil
+		}); err != nil || n != 2 {
+		t.Errorf("%d sorted arrivals were read, %v", n, err)
+	}
+}
+
+func TestConditions(t *testing.T) {
+	t.Parallel()
+	report := &simulate.Report{
+		All: simulate.Figures{Arrivals: 1000, Wait: simulate.Waits{P95: 61}},
+		Categories: map[string]simulate.Figures{
+			"chat": {Arrivals: 1000, Deferred: 20, Ended: map[string]int64{"expired max_defer": 2, "expired expires_at": 1}},
+		},
+	}
+	for text, want := range map[string]bool{
+		"chat.expired > 0.1%": true, "chat.expired > 0.3%": false, "chat.expired>=3": true, "chat.deferred < 2%": false,
+		"wait_p95 > 1m": true, "wait_p95 > 2m": false, "arrivals <= 1000": true,
+	} {
+		c, err := simulate.ParseCondition(text, []string{"chat"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found, holds := c.Holds(report); holds != want {
+			t.Errorf("%s: %t (%s)", text, holds, found)
+		}
+	}
+	for text, want := range map[string]string{
+		"expired": "is no condition", "chat.expird > 1": "(did you mean expired?)", "chta.expired > 1": "(did you mean chat?)",
+		"wait_p95 > 10": "with a duration", "expired > 10m": "is no unit of expired", "expired > 1.2.3": "invalid syntax",
+	} {
+		if _, err := simulate.ParseCondition(text, []string{"chat"}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}
+
+func TestCases(t *testing.T) {
+	t.Parallel()
+	p := parse(t, `version: 1
+windows: {night: {closed: [{days: [mon, tue, wed, thu, fri, sat, sun], from: "22:00", to: "07:00"}]}}
+quiet_hours: {window: night, spread: 0s}
+categories:
+  default: {limits: [{max: 1, per: 1m}], max_defer: 90s}
+  calm: {limits: [{max: 5, per: 1m}], max_defer: 1d}
+`)
+	suite, err := simulate.ReadSuite([]byte(`
+policy: policy.yaml
+cases:
+  - name: one a minute, and the third is too late
+    start: 2026-01-02T12:00:00Z
+    given:
+      - {at: 0s, user_id: ada, times: 3}
+      - {id: ben, at: +1s, user_id: ben}
+    then:
+      - {id: n1, at: 0s}
+      - {id: n2, at: +1m}
+      - {id: n3, ended: expired, reason: max_defer}
+      - {id: ben, at: 1s}
+  - name: at night in Tokyo it waits for the morning there
+    given:
+      - {id: late, at: 2026-01-02T13:30:00Z, user_id: ada, category: calm, zone: Asia/Tokyo}
+    then:
+      - {id: late, at: 2026-01-02T22:00:00Z}
+  - name: what fails
+    start: 2026-01-02T12:00:00Z
+    given:
+      - {at: 0s, user_id: ada, outcome: failed}
+    then:
+      - {id: n1, at: 0s}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"", "", "n1 is failed, recorded; want delivered"} {
+		wrong, err := suite.Cases[i].Run(p)
+		if err != nil || strings.Join(wrong, "; ") != want {
+			t.Errorf("%s: %q, %v, want %q", suite.Cases[i].Name, wrong, err, want)
+		}
+	}
+	for text, want := range map[string]string{
+		"cases: []":            "it has no cases",
+		"cases: [{nmae: x}]":   "unknown field",
+		"cases: [{name: [1]}]": "name",
+	} {
+		if _, err := simulate.ReadSuite([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
 	}
 }

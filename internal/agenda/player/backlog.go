@@ -18,6 +18,8 @@ type Backlog struct {
 	blocked throttle.Micros
 	by      throttle.Cause
 	capped  bool // by the user cap
+	// inTime is how many of it could go within max_defer, as of when it was blocked.
+	inTime int
 	// passing are how many in it pass. fresh are those that were never deferred, and some that have left.
 	passing int
 	fresh   []*Note
@@ -131,7 +133,7 @@ func (b *Backlog) overtakes(n *Note) bool {
 // block has all of a backlog wait for what was decided of the first. What stands further behind than the limits can let
 // go in time ends.
 func (a *Agenda) block(b *Backlog) {
-	for most := b.most(a.now); len(b.notes) > most; {
+	for b.inTime = b.most(a.now); len(b.notes) > b.inTime; {
 		a.expire(b.notes[len(b.notes)-1], notification.ReasonMaxDefer)
 	}
 	b.blocked, b.by = b.first.at, b.first.by
@@ -183,5 +185,9 @@ func (a *Agenda) expire(n *Note, reason string) {
 	a.end(n, notification.StatusExpired, reason)
 }
 
-// Holds reports whether one that waits in its backlog is deferred, so that it needs no worker before the others do.
-func (a *Agenda) Holds(n *Note) bool { return a.track(n.Category).Deferred(n) }
+// Holds reports whether one that came into its backlog is deferred with it, so that nobody has to look before the
+// backlog's moment: unless there are more in it by now than can go within max_defer.
+func (a *Agenda) Holds(n *Note) bool {
+	b := a.track(n.Category)
+	return b.Deferred(n) && len(b.notes) <= b.inTime
+}
