@@ -14,6 +14,11 @@ var retrying = protection{name: "retries", mutations: "no-retry"}
 // providerScenarios are what providers do.
 func providerScenarios() []*scenario {
 	timeouts := protection{name: "time-out of a send", mutations: "no-send-timeout"}
+	finishing := protection{
+		name: "time-out of the rest of a response", mutations: timeouts.mutations, rewrites: []rewrite{{
+			file: "internal/push/httpsend/classify.go", says: "finishIn = 2 * time.Second", instead: "finishIn = 24 * time.Hour",
+		}},
+	}
 	var promised promises
 	return []*scenario{
 		{
@@ -26,7 +31,7 @@ func providerScenarios() []*scenario {
 		},
 		{
 			name: "ProviderDrips", soak: true, fault: "provider sends one byte a second, 3 s", perAttempt: true,
-			without: timeouts, check: nothingInFlight,
+			without: finishing, check: nothingInFlight,
 			inject: during(3*time.Second, func(w http.ResponseWriter, r *http.Request,
 				_ delivery,
 			) int {
