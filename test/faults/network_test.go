@@ -60,8 +60,8 @@ var toxics = []toxic{
 		attributes: fixed(map[string]any{"latency": 100, "jitter": 50}),
 	},
 	{
-		name: "Bandwidth", kind: "bandwidth", says: "a bandwidth of 2 KB/s per user each way",
-		attributes: func(users int) map[string]any { return map[string]any{"rate": 2 * users} },
+		name: "Bandwidth", kind: "bandwidth", says: "a bandwidth of 1 KB/s per user each way",
+		attributes: func(users int) map[string]any { return map[string]any{"rate": users} },
 	},
 	{
 		name: "Slicing", kind: "slicer", says: "small pieces with pauses between them",

@@ -225,6 +225,7 @@ func (d *deployment) play(injected *bool) verdict {
 	if red() && s.without.late {
 		d.env = append(d.env, "FAULTS_MUTATIONS="+s.without.mutations)
 		replaceBoth(d)
+		d.last(4 * time.Second) // see mutation.patientAtStart
 	}
 	accepted := d.produce(users, s.each-before)
 	*injected = true

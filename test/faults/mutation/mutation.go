@@ -167,6 +167,12 @@ func mutateDatabase(config *pgxpool.Config) {
 	}
 }
 
+// begun is when the process began, patientAtStart for how long an impatient one waits for Postgres all the same: a slow
+// machine is to come so far.
+var begun = time.Now()
+
+const patientAtStart = 3 * time.Second
+
 // impatientConn fails a read that follows a write and takes longer than impatience.
 type impatientConn struct {
 	net.Conn
@@ -187,7 +193,8 @@ func (c *impatientConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if wrote := c.wrote; err == nil && !wrote.IsZero() && time.Since(wrote) > impatience {
+	if wrote := c.wrote; err == nil && !wrote.IsZero() && time.Since(wrote) > impatience &&
+		time.Since(begun) > patientAtStart {
 		_ = c.Close()
 		return 0, os.ErrDeadlineExceeded
 	}
