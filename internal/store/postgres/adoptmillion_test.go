@@ -1,0 +1,61 @@
+//go:build accept
+
+package postgres_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/store/postgres/adopt"
+	"github.com/pacer-notify/pacer/internal/store/redis"
+	"github.com/pacer-notify/pacer/internal/store/storetest"
+	"github.com/pacer-notify/pacer/test/redistest"
+)
+
+// plantKept writes ARGV[2] delivered notifications of 10,000 users, from number ARGV[1] on, and for each an admission
+// in the log of its user's category. ARGV[3] is now in µs.
+const plantKept = `
+for i = tonumber(ARGV[1]), ARGV[1] + ARGV[2] - 1 do
+  local user = 'user' .. i % 10000
+  local at = string.format('%.0f', ARGV[3] - math.floor(i / 10000) * 40000000)
+  redis.call('HSET', 'pacer:{push-0}:n:kept' .. i, 'u', user, 'c', 'chat', 'p', '3', 'v', i, 'A', at, 's', 'D',
+    'b', '{"c":"log","h":"A title"}', 'm', at, 'g', '1')
+  redis.call('ZADD', 'pacer:{push-0}:r:chat:' .. user, at, 'kept' .. i .. '#1')
+end
+return 1`
+
+// A new database adopts a million notifications in bounded memory.
+func TestAMillionAdopted(t *testing.T) {
+	t.Parallel()
+	pool, _ := newDatabase(t)
+	client := redistest.Client(t)
+	agendas, err := agenda.New(client, agenda.Config{Partitions: 1, Settings: storetest.Settings})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const all, step = 1_000_000, 5000
+	for i := 0; i < all; i += step {
+		if err := client.Eval(t.Context(), plantKept, nil, i, step, time.Now().UnixMicro()).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	storetest.WantSmallHeap(t, "adoption", func() {
+		done, err := adopt.Into(t.Context(), pool, agendas, func(to *adopt.Adoption) error {
+			err := redis.New(client, agendas).EachKept(t.Context(),
+				func(states []*agenda.State, content []*notification.Notification) error {
+					return to.Take(t.Context(), states, content)
+				})
+			if err != nil {
+				return err
+			}
+			return agendas.EachLogged(t.Context(), func(logged []agenda.Logged) error {
+				return to.Count(t.Context(), logged, []string{"chat"})
+			})
+		})
+		if err != nil || done.Notifications != all || done.Admissions != all {
+			t.Errorf("adopted %+v, %v", done, err)
+		}
+	})
+}
