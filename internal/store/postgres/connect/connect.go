@@ -1,3 +1,5 @@
+// Package connect opens connections to Postgres: direct ones, and such that go through a pooler; with the login in
+// force, and for one process alone where that is needed.
 package connect
 
 import (
