@@ -10,6 +10,7 @@ import (
 
 	partitions "github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/queue"
 )
 
 // onePolicy delivers 20,000 notifications to one user, and a million wait behind them.
@@ -66,7 +67,7 @@ func oneBacklog(t *testing.T) [][]string {
 // cancelMiddle cancels some in the middle of ada's backlog, one after the other.
 func cancelMiddle(t *testing.T, store *server, p *pacer, waiting int) {
 	t.Helper()
-	backlog := fmt.Sprintf("pacer:{%s}:w:default:ada", partitions.PartitionName(partitions.PartitionOf("ada", 16)))
+	backlog := fmt.Sprintf("pacer:{%s}:w:default:ada", queue.PartitionName(partitions.PartitionOf("ada", 16)))
 	first := int64(waiting-cancelled) / 2
 	for _, id := range store.client.ZRange(t.Context(), backlog, first, first+cancelled-1).Val() {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodDelete,

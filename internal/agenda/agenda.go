@@ -140,7 +140,7 @@ type Agendas struct {
 	client     redis.UniversalClient
 	cfg        Config
 	partitions []string   // prefix of each partition's keys
-	scriptKeys [][]string // the keys that a script of each partition names, see dispatch.PartitionKeys
+	scriptKeys [][]string // the keys that a script of each partition names, see queue.PartitionKeys
 
 	accept, take, settle, end, extend, cancel, promise, readon, superseded *script.Script
 	sweep, due, wake, hurry, restore, standing, awake                      *script.Script
@@ -174,7 +174,7 @@ func New(client redis.UniversalClient, cfg Config) (*Agendas, error) {
 	}
 	for partition := range cfg.Partitions {
 		a.partitions = append(a.partitions, PartitionPrefix(partition))
-		a.scriptKeys = append(a.scriptKeys, dispatch.PartitionKeys(PartitionPrefix(partition)))
+		a.scriptKeys = append(a.scriptKeys, queue.PartitionKeys(PartitionPrefix(partition)))
 		endAll := func(ctx context.Context, deliveries []endRequest) ([]endResult, error) {
 			return a.endAll(ctx, partition, deliveries)
 		}
@@ -309,7 +309,7 @@ func (a *Agendas) constants() string {
 // PartitionPrefix is what every key of a partition begins with. Its hash tag is that of the partition's asynq queue, so
 // both are in one slot of a cluster.
 func PartitionPrefix(partition int) string {
-	return "pacer:{" + dispatch.PartitionName(partition) + "}:"
+	return "pacer:{" + queue.PartitionName(partition) + "}:"
 }
 
 // Partitions returns how many partitions there are.
@@ -345,4 +345,4 @@ func (a *Agendas) run(ctx context.Context, source *script.Script, partition int,
 }
 
 // tasksPrefix is what the keys of a partition's asynq queue begin with.
-func tasksPrefix(partition int) string { return "asynq:{" + dispatch.PartitionName(partition) + "}:" }
+func tasksPrefix(partition int) string { return "asynq:{" + queue.PartitionName(partition) + "}:" }

@@ -10,6 +10,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/queue"
 	"github.com/pacer-notify/pacer/internal/throttle"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
@@ -55,7 +56,7 @@ func TestDueIsWhatASweepFinds(t *testing.T) {
 		"a lost wake-up": {
 			begin: func(w *world) {
 				w.accept(agenda.Entry{})
-				w.client.Del(w.test.Context(), "asynq:{"+dispatch.PartitionName(w.store.PartitionOf("ada"))+"}:pending")
+				w.client.Del(w.test.Context(), "asynq:{"+queue.PartitionName(w.store.PartitionOf("ada"))+"}:pending")
 			},
 			wait: time.Second, found: dispatch.Repairs{Woken: 1},
 		},

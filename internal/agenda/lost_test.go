@@ -12,6 +12,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/queue"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
@@ -97,7 +98,7 @@ func TestAsynqsTools(t *testing.T) {
 			w.rush(3)
 			w.settle(delivered)
 			partition := w.store.PartitionOf("ada")
-			queue := dispatch.PartitionName(partition)
+			queue := queue.PartitionName(partition)
 			if err := w.client.SAdd(t.Context(), "asynq:queues", queue).Err(); err != nil {
 				t.Fatal(err)
 			}

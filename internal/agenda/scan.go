@@ -10,8 +10,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/queue"
 	"github.com/pacer-notify/pacer/internal/script"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
@@ -120,7 +120,7 @@ func (a *Agendas) EachKey(ctx context.Context, kind string, do func(redis.Univer
 // partitionOfKey is the partition of a key; -1 when it is none of this deployment's.
 func (a *Agendas) partitionOfKey(key string) int {
 	name, _, _ := strings.Cut(strings.TrimPrefix(key, "pacer:{"), "}:")
-	partition, err := dispatch.PartitionOfName(name)
+	partition, err := queue.PartitionOfName(name)
 	if err != nil || partition >= len(a.partitions) {
 		return -1
 	}

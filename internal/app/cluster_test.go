@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/queue"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
@@ -27,7 +27,7 @@ func TestRedisClusterSlotMoves(t *testing.T) {
 			ids := d.bulk(items)
 			r.await(t, len(ids)/4)
 			for partition := range 4 {
-				from, slot := cluster.Holder(t, dispatch.PartitionName(partition))
+				from, slot := cluster.Holder(t, queue.PartitionName(partition))
 				to := cluster.Masters[0]
 				if from == to {
 					to = cluster.Masters[1]

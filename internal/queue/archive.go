@@ -36,7 +36,7 @@ func (c *Client) Archive(ctx context.Context, partition int, t dispatch.Task, re
 	message = protowire.AppendString(message, fmt.Sprintf("%v: %s", reason, describe(t.Message)))
 	message = protowire.AppendTag(message, fieldFailedAt, protowire.VarintType)
 	message = protowire.AppendVarint(message, uint64(now))
-	keys := dispatch.PartitionKeys(prefixOf(partition))
+	keys := PartitionKeys(prefixOf(partition))
 	if err := archiveScript.Run(ctx, c.conn, keys, t.ID, message, now, archiveSize).Err(); err != nil {
 		return fmt.Errorf("archive task %s of partition %d: %w", t.ID, partition, err)
 	}

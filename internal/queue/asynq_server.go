@@ -9,8 +9,6 @@ import (
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
-
-	"github.com/pacer-notify/pacer/internal/dispatch"
 )
 
 // asynqServer runs asynq's own server over all partitions. It never gets a task, since the scripts of the agendas take
@@ -30,7 +28,7 @@ func newAsynqServer(
 ) *asynqServer {
 	queues := map[string]int{}
 	for number := range partitions {
-		queues[dispatch.PartitionName(number)] = 1
+		queues[PartitionName(number)] = 1
 	}
 	return &asynqServer{asynq.NewServerFromRedisClient(noTasks{conn, closing}, asynq.Config{
 		Concurrency:              concurrency,

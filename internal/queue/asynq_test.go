@@ -36,7 +36,7 @@ func TestWakeupsAreTasksOfAsynq(t *testing.T) {
 			for i, user := range users {
 				partition, later := i%3, time.Now().Add(time.Duration(i)*time.Hour)
 				options := []asynq.Option{
-					asynq.Queue(dispatch.PartitionName(partition)), asynq.TaskID(user), asynq.MaxRetry(math.MaxInt32),
+					asynq.Queue(queue.PartitionName(partition)), asynq.TaskID(user), asynq.MaxRetry(math.MaxInt32),
 					asynq.Timeout(5 * time.Minute),
 				}
 				if i < 4 {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/script"
 )
 
@@ -33,7 +32,7 @@ type Forwarded struct {
 func (c *Client) Forward(ctx context.Context, partitions ...int) (Forwarded, error) {
 	keys := make([]string, 0, 2*len(partitions))
 	for _, partition := range partitions {
-		keys = append(keys, dispatch.PartitionKeys(prefixOf(partition))...)
+		keys = append(keys, PartitionKeys(prefixOf(partition))...)
 	}
 	tell := "0"
 	if len(partitions) > 1 {

@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/queue"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
@@ -80,7 +79,7 @@ func TestQueuesAreReconciled(t *testing.T) {
 			t.Errorf("%s: paused from outside are %v, want %v", step.name, outside, step.outside)
 		}
 		for partition := range partitions {
-			info, err := inspector.GetQueueInfo(dispatch.PartitionName(partition))
+			info, err := inspector.GetQueueInfo(queue.PartitionName(partition))
 			if err != nil || info.Paused != slices.Contains(step.paused, partition) {
 				t.Errorf("%s: partition %d is paused: %t, %v", step.name, partition, info != nil && info.Paused, err)
 			}

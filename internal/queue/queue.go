@@ -14,8 +14,6 @@ import (
 	"fmt"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/pacer-notify/pacer/internal/dispatch"
 )
 
 // taskType is the asynq type of every wake-up.
@@ -38,7 +36,7 @@ func NewClient(conn redis.UniversalClient) *Client { return &Client{conn: conn} 
 func (c *Client) Announce(ctx context.Context, partitions int) error {
 	names := make([]any, partitions)
 	for number := range names {
-		names[number] = dispatch.PartitionName(number)
+		names[number] = PartitionName(number)
 	}
 	if err := c.conn.SAdd(ctx, queueNames, names...).Err(); err != nil {
 		return fmt.Errorf("announce the queues to asynq: %w", err)
@@ -47,4 +45,4 @@ func (c *Client) Announce(ctx context.Context, partitions int) error {
 }
 
 // prefixOf is what asynq's keys of a partition's queue begin with.
-func prefixOf(partition int) string { return "asynq:{" + dispatch.PartitionName(partition) + "}:" }
+func prefixOf(partition int) string { return "asynq:{" + PartitionName(partition) + "}:" }

@@ -64,7 +64,7 @@ func TestPartitionsHaveOneSlot(t *testing.T) {
 	const partitions = 64
 	sharing := map[int][]int{}
 	for number := range partitions {
-		name := dispatch.PartitionName(number)
+		name := queue.PartitionName(number)
 		slot := slotOf(name)
 		sharing[slot] = append(sharing[slot], number)
 		for _, key := range []string{
@@ -124,7 +124,7 @@ func TestQueueOnCluster(t *testing.T) {
 	found := map[int]bool{}
 	for _, key := range conn.Keys(t.Context(), "asynq:{push-*").Val() {
 		name, _, _ := strings.Cut(strings.TrimPrefix(key, "asynq:{"), "}")
-		number, err := dispatch.PartitionOfName(name)
+		number, err := queue.PartitionOfName(name)
 		if err != nil {
 			t.Errorf("key %s is of no partition: %v", key, err)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/invariant"
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/queue"
 	"github.com/pacer-notify/pacer/internal/store/redis"
 	"github.com/pacer-notify/pacer/internal/store/storetest"
 	"github.com/pacer-notify/pacer/internal/throttle"
@@ -65,7 +66,7 @@ func TestAShardThatStandsStillKeepsBackItsOwnPreferences(t *testing.T) {
 	agendas, store := storeOn(t, cluster, partitions)
 	away := map[int]bool{}
 	for partition := range partitions {
-		holder, _ := cluster.Holder(t, dispatch.PartitionName(partition))
+		holder, _ := cluster.Holder(t, queue.PartitionName(partition))
 		away[partition] = holder == cluster.Masters[1]
 	}
 	there := 0
@@ -106,7 +107,7 @@ func TestAShardThatStandsStillHidesNoNotificationOfOthers(t *testing.T) {
 	acceptForEach(t, store, "of", users)
 	var there []string
 	for i := range users {
-		name := dispatch.PartitionName(agendas.PartitionOf("user" + strconv.Itoa(i)))
+		name := queue.PartitionName(agendas.PartitionOf("user" + strconv.Itoa(i)))
 		if holder, _ := cluster.Holder(t, name); holder != cluster.Masters[1] {
 			there = append(there, "of"+strconv.Itoa(i))
 		}
