@@ -188,6 +188,18 @@ func (a *Agendas) reportDeferrals(deferrals *reader) {
 	}
 }
 
+// reportShadows reports the shadow rules that would have had a grant wait, a bit for each.
+func (a *Agendas) reportShadows(userID, category string, which int64) {
+	if which == 0 {
+		return
+	}
+	for i, rule := range a.cfg.Settings(userID, category).Plan.Shadow {
+		if which&(1<<i) != 0 {
+			a.cfg.Shadowed(category, rule.String())
+		}
+	}
+}
+
 // reportDeferral reports that n notifications were deferred, by the number of what decides.
 func (a *Agendas) reportDeferral(userID, category string, n, rule int64) {
 	a.cfg.Deferred(category, a.cfg.Settings(userID, category).RuleLabel(throttle.CauseOf(rule)), int(n))

@@ -56,6 +56,8 @@ type Config struct {
 	// Deferred is called with the deferrals, for metrics. The rule is one of the policy, "own limit" or "own
 	// min_gap" for any that is a user's own, or quiet_hours. Defaults to nothing.
 	Deferred func(category, rule string, n int)
+	// Shadowed is called with each grant that a shadow rule would have had wait, for metrics. Defaults to nothing.
+	Shadowed func(category, rule string)
 	// Pending is called when a partition in which no wake-up was pending got some by an accept. Defaults to nothing.
 	Pending func(partition int)
 	// Process names this process in the wake-ups that it holds. Defaults to a random name.
@@ -106,6 +108,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Deferred == nil {
 		c.Deferred = func(string, string, int) {}
+	}
+	if c.Shadowed == nil {
+		c.Shadowed = func(string, string) {}
 	}
 	if c.Pending == nil {
 		c.Pending = func(int) {}

@@ -155,6 +155,11 @@ func (m *model) take(user string, known []string, limit int) taking {
 		if g.Deferred {
 			one.deferrals = 1
 		}
+		for i, rule := range m.settings[g.Category].Plan.Shadow {
+			if g.Shadowed&(1<<i) != 0 {
+				m.told[g.Category+" "+rule.String()]++
+			}
+		}
 		t.grants = append(t.grants, one)
 	}
 	m.checkWaits(user, &t)

@@ -39,6 +39,7 @@ func newTheatre(t testing.TB, client *redis.Client, change func(source string) s
 			Partitions: 1, Process: "p" + strconv.Itoa(i),
 			Settings: func(_, category string) agenda.Settings { return th.model.settingsNow(category) },
 			Deferred: func(category, _ string, n int) { th.told[category] += n },
+			Shadowed: func(category, rule string) { th.told[category+" "+rule]++ },
 		})
 		if err != nil {
 			t.Fatalf("new store: %v", err)
@@ -241,6 +242,9 @@ func (l limits) settings(r *rand.Rand) agenda.Settings {
 	}
 	if r.IntN(3) == 0 {
 		s.Plan.Rules = append(s.Plan.Rules, throttle.Rule{Max: 1 + r.IntN(2), Per: (l.per / 3).Round(time.Millisecond)})
+	}
+	for range r.IntN(6) / 4 {
+		s.Plan.Shadow = append(s.Plan.Shadow, throttle.Rule{Max: 1 + r.IntN(3), Per: l.per / 2})
 	}
 	if r.IntN(3) == 0 {
 		s.Plan.Rules = append(s.Plan.Rules, throttle.Rule{

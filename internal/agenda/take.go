@@ -200,7 +200,8 @@ func (r *takeReply) wakeup(userID string) dispatch.WakeupResult {
 }
 
 func (r *takeReply) grant(userID string) *dispatch.Grant {
-	id, category, at, slot, _ := r.text(), r.text(), r.number(), r.number(), r.number()
+	id, category, at, slot := r.text(), r.text(), r.number(), r.number()
+	r.agendas.reportShadows(userID, category, r.number())
 	return &dispatch.Grant{
 		Backlog:      dispatch.Backlog{Partition: r.partition, UserID: userID, Category: category},
 		Notification: &notification.Notification{ID: id},

@@ -134,7 +134,8 @@ func (a *App) openDeployment(ctx context.Context) (err error) {
 	}
 	a.deployment, err = deployment.Open(ctx, deployment.Config{
 		Settings: a.cfg, Policy: a.policy.Current, Channels: a.channels.Set,
-		Directory: a.endpoints, Deferred: a.metrics.Deferred, Adopted: a.metrics.Adopted,
+		Directory: a.endpoints, Deferred: a.metrics.Deferred, Shadowed: a.metrics.Shadowed,
+		Adopted: a.metrics.Adopted,
 		Pending: func(partition int) {
 			if a.workers != nil {
 				a.workers.Look(partition)

@@ -101,6 +101,8 @@ type Config struct {
 	Channels channel.Set
 	// Deferred counts deferrals, by the rule that caused them.
 	Deferred func(category, rule string, n int)
+	// Shadowed counts what a shadow rule would have had wait.
+	Shadowed func(category, rule string)
 	// Pending is told in which partition an accept of this process made the first wake-up pending.
 	Pending func(partition int)
 	// Adopted counts what processes without metrics of their own accepted.

@@ -33,7 +33,7 @@ func (d *Deployment) openStore(ctx context.Context, current func() *policy.Polic
 		Full: d.Memory.Full, Direct: d.Redis.Client, Partitions: cfg.Settings.Partitions,
 		Settings: d.Rules.Settings, Categories: d.Rules.Categories, Personal: d.Rules.Personal,
 		Guarded: d.Pool != nil, Retention: d.retention(), Apart: d.attached, Deferred: cfg.Deferred,
-		Pending: cfg.Pending,
+		Shadowed: cfg.Shadowed, Pending: cfg.Pending,
 	})
 	if err != nil {
 		return err

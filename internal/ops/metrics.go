@@ -22,6 +22,7 @@ type Metrics struct {
 	accepted   *prometheus.CounterVec
 	deliveries *prometheus.CounterVec
 	deferrals  *prometheus.CounterVec
+	shadows    *prometheus.CounterVec
 	repairs    *prometheus.CounterVec
 	pulls      prometheus.Counter
 	lateness   prometheus.Histogram
@@ -69,6 +70,10 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 			Name: "pacer_deferrals_total",
 			Help: "Notifications that had to wait, by blocking rule; deliveries returned unsent, by reason.",
 		}, []string{"category", "rule"}),
+		shadows: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "pacer_shadow_deferrals_total",
+			Help: "Notifications that went out and that a shadow limit would have had wait.",
+		}, []string{"category", "rule"}),
 		repairs: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "pacer_repairs_total",
 			Help: "Repairs by this process's sweeper: lease (unsettled), expired, wakeup (lost and set again).",
@@ -106,7 +111,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 		Help: "When this process's invariant checker last went through the store; 0 before the first time.",
 	})
 	for _, c := range []prometheus.Collector{
-		m.accepted, m.deliveries, m.deferrals, m.repairs, m.pulls, m.lateness, m.endToEnd, m.provider, m.decision,
+		m.accepted, m.deliveries, m.deferrals, m.shadows, m.repairs, m.pulls, m.lateness, m.endToEnd, m.provider, m.decision,
 		m.violations, m.unended, m.checked,
 	} {
 		if err := registry.Register(c); err != nil {
@@ -165,6 +170,9 @@ func (m *Metrics) Decided(took time.Duration) { m.decision.Observe(took.Seconds(
 func (m *Metrics) Deferred(category, rule string, n int) {
 	m.deferrals.WithLabelValues(category, rule).Add(float64(n))
 }
+
+// Shadowed counts a notification that a shadow rule would have had wait.
+func (m *Metrics) Shadowed(category, rule string) { m.shadows.WithLabelValues(category, rule).Inc() }
 
 // Sent implements [dispatch.Observer].
 func (m *Metrics) Sent(n *notification.Notification, provider, lateness, endToEnd time.Duration, err *push.Error) {

@@ -72,7 +72,7 @@ func limitsWritten(rules []placed) string {
 	var texts []string
 	for _, r := range rules {
 		if r.Kind != throttle.KindGap {
-			texts = append(texts, strconv.Itoa(r.Max)+"/"+r.per+reserveOf(r.Rule))
+			texts = append(texts, strconv.Itoa(r.Max)+"/"+r.per+reserveOf(r.Rule)+shadowOf(r.shadow))
 		}
 	}
 	return cmp.Or(strings.Join(texts, ", "), "none")

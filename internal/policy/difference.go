@@ -96,6 +96,9 @@ func (p *Policy) limitsOf(name string) string {
 	if len(said) == 0 {
 		said = append(said, "no limit")
 	}
+	for _, rule := range c.Plan.Shadow {
+		said = append(said, saidOf(rule)+shadowOf(true))
+	}
 	if c.Plan.Algorithm != 0 {
 		said = append(said, c.Plan.Algorithm.String())
 	}
@@ -137,4 +140,12 @@ func reserveOf(r throttle.Rule) string {
 		}
 	}
 	return text.String()
+}
+
+// shadowOf says of a rule that it only counts.
+func shadowOf(shadow bool) string {
+	if shadow {
+		return " (shadow)"
+	}
+	return ""
 }

@@ -58,7 +58,7 @@ func stricter(a, b throttle.Rule) throttle.Rule {
 
 func (d *document) readLimit(path string, node ast.Node, kind throttle.Kind) placed {
 	rule := placed{Rule: throttle.Rule{Kind: kind}, path: path, node: node}
-	fields, ok := d.fields(path, node, "max", "per", "reserve")
+	fields, ok := d.fields(path, node, "max", "per", "reserve", "shadow")
 	if !ok {
 		return rule
 	}
@@ -76,7 +76,24 @@ func (d *document) readLimit(path string, node ast.Node, kind throttle.Kind) pla
 	if f, ok := fields["reserve"]; ok {
 		rule.Reserve = d.readReserve(join(path, "reserve"), f, rule.Max)
 	}
+	if f, ok := fields["shadow"]; ok {
+		if rule.shadow = d.flag(join(path, "shadow"), f.value); rule.shadow && kind != throttle.KindLimit {
+			d.add(f.key, join(path, "shadow"), "only a limit of a category can be a shadow")
+		}
+	}
 	return rule
+}
+
+// shadows takes the shadow rules out of a list.
+func shadows(all []placed) (rules []placed, shadow []throttle.Rule) {
+	for _, rule := range all {
+		if rule.shadow {
+			shadow = append(shadow, rule.Rule)
+		} else {
+			rules = append(rules, rule)
+		}
+	}
+	return rules, shadow
 }
 
 // readReserve reads how many of a limit's max are kept for the urgent, by priority.
@@ -114,6 +131,10 @@ func (d *document) readReserve(path string, e entry, most int) throttle.Reserve 
 // checkAlgorithm refuses reserves and periods in a category whose algorithm does not know when it counted what.
 func (d *document) checkAlgorithm(algorithm throttle.Algorithm, limits []placed) {
 	for _, rule := range limits {
+		if rule.shadow && !algorithm.KeepsLog() {
+			d.add(rule.node, join(rule.path, "shadow"), "only the algorithm %s can tell what a shadow would have had wait, and the category has %s",
+				throttle.Rolling, algorithm)
+		}
 		if rule.Period > 0 && !algorithm.KeepsLog() {
 			d.add(rule.node, join(rule.path, "per"), "only the algorithm %s can count in a %s, and the category has %s",
 				throttle.Rolling, rule.Period, algorithm)

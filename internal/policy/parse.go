@@ -156,6 +156,8 @@ func (d *document) readCategory(p *Policy, path string, e entry) Category {
 		rules = d.readLimits(join(path, "limits"), f.value, throttle.KindLimit)
 	}
 	d.checkAlgorithm(c.Plan.Algorithm, rules)
+	written := rules
+	rules, c.Plan.Shadow = shadows(rules)
 	limits := merged(rules)
 	if f, ok := fields["min_gap"]; ok {
 		gap := throttle.Rule{Max: 1, Per: d.window(join(path, "min_gap"), f.value), Kind: throttle.KindGap}
@@ -174,7 +176,7 @@ func (d *document) readCategory(p *Policy, path string, e entry) Category {
 	if f, ok := fields["max_defer"]; ok {
 		c.MaxDefer = d.duration(join(path, "max_defer"), f.value, 1, MaxWait)
 	}
-	d.written[e.name] = writtenOf(c, fields, rules)
+	d.written[e.name] = writtenOf(c, fields, written)
 	if len(d.faults) == 0 { // else the values may stand for what was refused
 		d.warnCategory(path, e, c, rules, d.caps)
 	}

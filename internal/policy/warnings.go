@@ -18,6 +18,8 @@ type placed struct {
 	path string
 	node ast.Node
 	per  string // as the file writes it
+	// shadow says that the rule only counts what it would have had wait.
+	shadow bool
 }
 
 // warn notes what a file may say and hardly means.

@@ -26,6 +26,9 @@ type Plan struct {
 	// Dormant are rules that are not in force but may come back at any time, such as the policy's while a user's own
 	// limits replace them. They refuse nothing, and find everything that was admitted when they are back.
 	Dormant []Rule
+	// Shadow are rules of the category that refuse nothing either: of each admission it is told which of them would
+	// have. Only a log shows that.
+	Shadow []Rule
 	// Closed is when nothing is admitted, whatever the rules say.
 	Closed Closed
 	// Boundaries are when the user's periods begin, for rules of the calendar.
@@ -133,8 +136,8 @@ func (p Plan) WithOwnLimits(own []Rule) Plan {
 	}
 	return Plan{
 		Algorithm: algorithm, Rules: slices.Concat(own, p.Rules[p.caps():]),
-		Dormant: slices.Concat(p.Dormant, p.CategoryRules()), Closed: p.Closed, Spread: p.Spread, Head: p.Head,
-		Boundaries: p.Boundaries,
+		Dormant: slices.Concat(p.Dormant, p.CategoryRules()), Shadow: p.Shadow, Closed: p.Closed, Spread: p.Spread,
+		Head: p.Head, Boundaries: p.Boundaries,
 	}
 }
 
@@ -213,15 +216,19 @@ func (p Plan) validateCaps() error {
 // Equal reports whether both plans are the same.
 func (p Plan) Equal(o Plan) bool {
 	return p.Algorithm == o.Algorithm && slices.Equal(p.Rules, o.Rules) && slices.Equal(p.Dormant, o.Dormant) &&
+		slices.Equal(p.Shadow, o.Shadow) &&
 		p.Spread == o.Spread && p.Head == o.Head && p.Boundaries.Equal(o.Boundaries) && slices.Equal(p.Closed, o.Closed)
 }
 
 // dormantKind is the kind of dormant rules in the arguments of a script.
 const dormantKind = int(KindNamed) + 1
 
+// shadowKind is that of shadow rules.
+const shadowKind = dormantKind + 1
+
 // Args appends the plan in the form that the Lua function read_plan reads.
 func (p Plan) Args(args []any) []any {
-	args = append(args, algorithms[p.Algorithm].letter, strconv.Itoa(len(p.Rules)+len(p.Dormant)))
+	args = append(args, algorithms[p.Algorithm].letter, strconv.Itoa(len(p.Rules)+len(p.Dormant)+len(p.Shadow)))
 	for _, r := range p.Rules {
 		args = r.args(args, int(r.Kind))
 	}
@@ -229,14 +236,17 @@ func (p Plan) Args(args []any) []any {
 		r.Reserve, r.Period = Reserve{}, 0
 		args = r.args(args, dormantKind)
 	}
+	for _, r := range p.Shadow {
+		args = r.args(args, shadowKind)
+	}
 	return append(p.Closed.args(args, p.Spread), p.moreArg())
 }
 
 // argCount is how many arguments Args appends.
-func (p Plan) argCount() int { return 5 + 3*(len(p.Rules)+len(p.Dormant)) + 2*len(p.Closed) }
+func (p Plan) argCount() int { return 5 + 3*(len(p.Rules)+len(p.Dormant)+len(p.Shadow)) + 2*len(p.Closed) }
 
 // counted reports whether the plan keeps state for its category.
-func (p Plan) counted() bool { return p.caps()+len(p.Dormant) > 0 }
+func (p Plan) counted() bool { return p.caps()+len(p.Dormant)+len(p.Shadow) > 0 }
 
 // capped reports whether the plan has a user cap, so that the log of its user counts.
 func (p Plan) capped() bool { return len(p.CapRules()) > 0 }
@@ -282,4 +292,4 @@ func depth(lists ...[]Rule) (admissions int, per time.Duration) {
 }
 
 // depth is the depth of the log of the plan's category.
-func (p Plan) depth() (admissions int, per time.Duration) { return depth(p.CategoryRules(), p.Dormant) }
+func (p Plan) depth() (admissions int, per time.Duration) { return depth(p.CategoryRules(), p.Dormant, p.Shadow) }

@@ -98,6 +98,17 @@ func (w *Window) Bound(now Micros, head Head) Micros {
 	return at
 }
 
+// Shadowed are the shadow rules that would have one wait that goes at a moment: a bit for each, the first the lowest.
+func (w *Window) Shadowed(now, at Micros, head Head) (which int64) {
+	req := w.at(now, head)
+	for i, r := range req.plan.Shadow {
+		if bound, _ := Bound(now, req.log(req.state, []Rule{r})); bound > at {
+			which |= 1 << i
+		}
+	}
+	return which
+}
+
 // Charge counts an admission, whether the rules allow it or not.
 func (w *Window) Charge(now, at Micros, head Head, token string) { w.at(now, head).charge(at, token) }
 

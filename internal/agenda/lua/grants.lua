@@ -208,6 +208,16 @@ do
     return math.min(slot, backlog.at)
   end
 
+  -- shadowed returns which shadow rules would have one wait that goes at a moment: a bit for each, the first the lowest.
+  local function shadowed(plan, now, at)
+    local which = 0
+    for i, rule in ipairs(plan.shadow) do
+      local from = bound(plan, rule, now)
+      if from and from > at then which = which + 2 ^ (i - 1) end
+    end
+    return which
+  end
+
   -- grant grants the first of a backlog: it charges the windows, sets a lease, and removes it from the backlog.
   function grant(agenda, backlog, request)
     local n, at, slot = backlog.first, backlog.at, slot_of(backlog)
@@ -218,6 +228,7 @@ do
     if n.strays then redis.call('ZREM', strays_of(backlog), n.id) end
     release_collapse(backlog.category, agenda.user, n.id, n.collapse)
     if n.expires then redis.call('ZREM', partition .. 'y', n.id) end
+    local shadows = n.priority > request.settings[backlog.category].bypass and shadowed(backlog.plan, now, at) or 0
     charge(backlog.plan, now, at, n.id .. '#' .. generation)
     backlog.granted = math.max(at, backlog.granted or 0)
     local fields = { 's', 's', 'g', generation, 'm', digits(at), 'P', basis }
@@ -234,7 +245,7 @@ do
     count('attempts', 1)
     budget, looks = budget - 1, looks + 1 + #backlog.plan.rules -- this look was not in vain
     request.grants = request.grants + 1
-    put_grant(n.id, backlog.category, at, slot, backlog.why, n.generation, n.generation - n.returned, n.failures,
+    put_grant(n.id, backlog.category, at, slot, shadows, n.generation, n.generation - n.returned, n.failures,
       n.accepted, n.payload, n.deferrals, n.history, math.max(n.accepted, n.not_before), basis)
     has_given = true
     note_in_round(generation .. ' ' .. n.id .. ' ')

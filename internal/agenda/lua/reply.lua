@@ -21,12 +21,12 @@ local function put_list(values)
   for _, value in ipairs(values) do put(value) end
 end
 
--- put_grant adds a grant.
+-- put_grant adds a grant. shadows are the shadow rules that would have it wait, see shadowed.
 local function put_grant(
-  id, category, at, slot, rule, generation, attempt, failures, accepted, payload, deferrals, history, since, basis
+  id, category, at, slot, shadows, generation, attempt, failures, accepted, payload, deferrals, history, since, basis
 )
   local r, i = reply, reply_size
-  r[i + 1], r[i + 2], r[i + 3], r[i + 4], r[i + 5], r[i + 6] = id, category, at, slot, rule, generation
+  r[i + 1], r[i + 2], r[i + 3], r[i + 4], r[i + 5], r[i + 6] = id, category, at, slot, shadows, generation
   r[i + 7], r[i + 8], r[i + 9], r[i + 10], r[i + 11], r[i + 12] = attempt, failures, accepted, payload, deferrals, history
   r[i + 13], r[i + 14] = since, basis
   reply_size = i + 14

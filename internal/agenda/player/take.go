@@ -14,8 +14,8 @@ type Granted struct {
 	*Note
 	// Slot is since when it might have gone: the last of all moments that it had to wait for.
 	Slot throttle.Micros
-	// By is what it waited for, as far as it was deferred.
-	By throttle.Cause
+	// Shadowed are the shadow rules that would have had it wait, a bit for each.
+	Shadowed int64
 }
 
 // Taken is the result of one [Agenda.Take].
@@ -156,7 +156,10 @@ func (a *Agenda) isOpen(b *Backlog, at throttle.Micros) bool {
 // grant has the first of a backlog go.
 func (a *Agenda) grant(b *Backlog) Granted {
 	n, at := b.notes[0], b.first.at
-	g := Granted{Note: n, Slot: a.slot(b, n), By: b.by}
+	g := Granted{Note: n, Slot: a.slot(b, n)}
+	if !b.settings.bypasses(n.Priority) {
+		g.Shadowed = b.window.Shadowed(a.now, at, n.head())
+	}
 	a.leave(n)
 	b.granted, b.first.known = max(b.granted, at), false
 	n.Status, n.Admitted, n.Leased, n.lapsed = notification.StatusSending, at, at.Add(a.cfg.Lease), 0

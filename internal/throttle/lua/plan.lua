@@ -40,7 +40,7 @@ local function counts_in(plan, cap)
 end
 
 -- read_plan reads a plan from ARGV, beginning at index i: the algorithm's letter, the number of rules, then max, per in
--- µs and kind of each (0 limit, 1 gap, 2 cap, 3 a named cap, 4 a dormant limit, which is only counted; or more, see
+-- µs and kind of each (0 limit, 1 gap, 2 cap, 3 a named cap, 4 a dormant limit, which is only counted, 5 a shadow limit; or more, see
 -- read_more), then the number of closed intervals, over how many µs the users begin again after each, and beginning and
 -- end of each in µs, then of the one that asks "priority/channel" ("": it sees all of every rule, and counts in every
 -- cap), and for each period that rules count in "/period: boundary boundary …" in µs. It returns the plan and the index after it. The keys of named caps are left to the caller. A plan remembers what it read of its state, so a script that charges must have one plan
@@ -69,7 +69,7 @@ do
 
   function read_plan(i, state_key, cap_key)
     local plan = {
-      algorithm = ARGV[i], state = state_key, cap = cap_key, rules = {}, dormant = {}, closed = {}, named = {},
+      algorithm = ARGV[i], state = state_key, cap = cap_key, rules = {}, dormant = {}, shadow = {}, closed = {}, named = {},
       state_log = { max = 0, per = 0 }, cap_log = { max = 0, per = 0 },
     }
     local count = tonumber(ARGV[i + 1])
@@ -81,7 +81,7 @@ do
         read_more(plan, rule, ARGV[i + 2])
         kind = rule.kind
       end
-      local among = kind == KIND_DORMANT and plan.dormant or plan.rules
+      local among = kind == KIND_DORMANT and plan.dormant or kind == 5 and plan.shadow or plan.rules
       among[#among + 1] = rule
       local log = kind == KIND_CAP and plan.cap_log or rule.named and plan.named[rule.named].log or plan.state_log
       if max > log.max then log.max = max end
@@ -123,6 +123,7 @@ local function copy_plan(plan, state_key, cap_key)
   end
   return {
     algorithm = plan.algorithm, state = state_key, cap = cap_key, rules = plan.rules, dormant = plan.dormant,
+    shadow = plan.shadow,
     closed = plan.closed, spread = plan.spread, later = plan.later, priority = plan.priority,
     channel = plan.channel, periods = plan.periods, named = named,
     state_log = copy_log(plan.state_log), cap_log = copy_log(plan.cap_log),

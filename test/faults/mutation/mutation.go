@@ -151,7 +151,7 @@ func tellTime(cmd redis.Cmder) {
 	if source, ok := args[1].(string); ok {
 		now := time.Now().UnixMicro()
 		args[1] = strings.ReplaceAll(source, "redis.call('TIME')",
-			"{'"+strconv.FormatInt(now/1e6, 10)+"', '"+strconv.FormatInt(now%1e6, 10)+"'}")
+			"({'"+strconv.FormatInt(now/1e6, 10)+"', '"+strconv.FormatInt(now%1e6, 10)+"'})")
 	}
 }
 
