@@ -110,6 +110,7 @@ func use(m *ops.Metrics) {
 	m.Pulled(1)
 	m.Decided(time.Millisecond)
 	m.Deferred("chat", "1 per 3s", 1)
+	m.Shadowed("chat", "2 per 1h")
 	m.Sent(n, time.Second, time.Millisecond, time.Minute, nil)
 	m.Sent(n, time.Second, time.Millisecond, time.Minute, &push.Error{Class: push.TargetGone, Code: "410"})
 	m.Repaired(dispatch.Repairs{LeasesEnded: 1, Expired: 2, Woken: 3})
