@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
@@ -147,9 +148,9 @@ func (a *Agendas) acceptUnder(ctx context.Context, under string, partition int, 
 			instant(e.ExpiresAt), e.CollapseKey, e.Payload, arrival, state, passesOf(settings, e.Priority),
 			flag(a.cfg.Personal(e.UserID)))
 	}
-	reply, err := a.run(ctx, a.accept, partition, args)
+	reply, err := a.Run(ctx, a.accept, partition, args)
 	if err != nil {
-		return nil, fmt.Errorf("accept notifications in partition %d: %w", partition, lost(err))
+		return nil, fmt.Errorf("accept notifications in partition %d: %w", partition, keyspace.Fault(err))
 	}
 	if len(reply) != 2+len(entries) {
 		return nil, fmt.Errorf("accept notifications (%d) in partition %d: the script returned %d fields",

@@ -12,15 +12,17 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
+	"github.com/pacer-notify/pacer/internal/agenda/maintenance"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/throttle"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
 // logged reads all admissions, and checks that no more come at a time than memory has room for.
-func logged(t *testing.T, agendas *agenda.Agendas) (all []agenda.Logged) {
+func logged(t *testing.T, agendas *agenda.Agendas) (all []maintenance.Logged) {
 	t.Helper()
-	if err := agendas.EachLogged(t.Context(), func(some []agenda.Logged) error {
+	if err := maintenance.Of(agendas).EachLogged(t.Context(), func(some []maintenance.Logged) error {
 		if all = append(all, some...); len(some) > 2000 {
 			t.Errorf("%d come at a time", len(some))
 		}
@@ -37,14 +39,14 @@ func TestLoggedAdmissions(t *testing.T) {
 	t.Parallel()
 	client := redistest.Client(t)
 	agendas := twoGuarded(t, client)
-	prefix := agenda.PartitionPrefix(0)
+	prefix := keyspace.Prefix(0)
 	for log, token := range map[string]string{"l:chat:ada": "digest#1/5000", "cap:both:ada:x": "n#2", "u:ada": "n#3"} {
 		if err := client.ZAdd(t.Context(), prefix+log, goredis.Z{Score: -2, Member: "/n"},
 			goredis.Z{Score: -1000, Member: "/t"}, goredis.Z{Score: 5000, Member: token}).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	want := []agenda.Logged{
+	want := []maintenance.Logged{
 		{UserID: "ada", Category: "chat", Token: "digest#1/5000", At: 5000},
 		{UserID: "ada:x", Cap: "both", Token: "n#2", At: 5000},
 		{UserID: "ada", Token: "n#3", At: 5000},
@@ -91,7 +93,7 @@ func TestLoggedAdmissionsFillCounters(t *testing.T) {
 				}
 				return client, agendas
 			}
-			prefix := func(string) string { return agenda.PartitionPrefix(0) }
+			prefix := func(string) string { return keyspace.Prefix(0) }
 			key, ctx := throttle.Key{User: "ada", Category: "chat"}, context.Background()
 			peek := func(client *goredis.Client) (used []int) {
 				usage, err := throttle.NewRedis(client, prefix).Peek(ctx, key, plan)
@@ -119,7 +121,7 @@ func TestLoggedAdmissionsFillCounters(t *testing.T) {
 				}
 			}
 			other, to := open()
-			if err := to.BeginRebuild(ctx, []int{0}, "token"); err != nil {
+			if err := beginRebuild(ctx, to, []int{0}, "token"); err != nil {
 				t.Fatal(err)
 			}
 			part := agenda.WindowPart{}

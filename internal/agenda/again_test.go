@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/maintenance"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/throttle"
 	"github.com/pacer-notify/pacer/test/redistest"
@@ -25,10 +26,10 @@ func TestARebuildDoesNotGoOnWithOtherData(t *testing.T) {
 			"entries": accepted,
 			"window": store.RestoreWindow(t.Context(), token, dispatch.BacklogOf("ada", "chat", 1),
 				agenda.WindowPart{Admitted: []agenda.Admission{{At: throttle.Micros(1)}}}),
-			"pause": store.RestorePause(t.Context(), token, 0),
+			"pause": maintenance.Of(store).RestorePause(t.Context(), token, 0),
 		}
 	}
-	if err := here.BeginRebuild(t.Context(), []int{0}, token); err != nil {
+	if err := beginRebuild(t.Context(), here, []int{0}, token); err != nil {
 		t.Fatal(err)
 	}
 	for what, err := range steps(here) {
@@ -41,17 +42,17 @@ func TestARebuildDoesNotGoOnWithOtherData(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, err := range steps(there) {
-		if !errors.Is(err, agenda.ErrLost) {
-			t.Errorf("on the promoted replica: %s: %v, want %v", what, err, agenda.ErrLost)
+		if !errors.Is(err, dispatch.ErrLost) {
+			t.Errorf("on the promoted replica: %s: %v, want %v", what, err, dispatch.ErrLost)
 		}
 	}
 	end := func(store *agenda.Agendas) error {
-		return store.EndRebuild(t.Context(), token, 0, agenda.Built{Epoch: agenda.NewEpoch(1, "")})
+		return maintenance.Of(store).EndRebuild(t.Context(), token, 0, built(1, ""))
 	}
-	if err := end(there); !errors.Is(err, agenda.ErrLost) {
-		t.Errorf("the end on the promoted replica: %v, want %v", err, agenda.ErrLost)
+	if err := end(there); !errors.Is(err, dispatch.ErrLost) {
+		t.Errorf("the end on the promoted replica: %v, want %v", err, dispatch.ErrLost)
 	}
-	if builds, err := there.Builds(t.Context()); err != nil || builds[0].Epoch != "" {
+	if builds, err := maintenance.Of(there).Builds(t.Context()); err != nil || builds[0].Epoch != "" {
 		t.Errorf("built are %v (%v)", builds, err)
 	}
 	build(t, there, "again")
@@ -64,10 +65,10 @@ func TestARebuildDoesNotGoOnWithOtherData(t *testing.T) {
 func TestARebuildThatWasOvertakenPausesNothing(t *testing.T) {
 	t.Parallel()
 	store := twoGuarded(t, redistest.Client(t))
-	if err := store.BeginRebuild(t.Context(), []int{0}, "token"); err != nil {
+	if err := beginRebuild(t.Context(), store, []int{0}, "token"); err != nil {
 		t.Fatal(err)
 	}
-	if err := store.RestorePause(t.Context(), "another", 0); !errors.Is(err, agenda.ErrLost) {
+	if err := maintenance.Of(store).RestorePause(t.Context(), "another", 0); !errors.Is(err, dispatch.ErrLost) {
 		t.Errorf("another rebuild may pause: %v", err)
 	}
 }

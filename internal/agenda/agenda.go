@@ -25,9 +25,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
 	"github.com/pacer-notify/pacer/internal/agenda/player"
 	"github.com/pacer-notify/pacer/internal/batch"
-	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/queue"
 	"github.com/pacer-notify/pacer/internal/script"
 	"github.com/pacer-notify/pacer/internal/throttle"
@@ -142,13 +142,12 @@ func (c Config) Validate() error {
 
 // Agendas are the agendas of a deployment. They are safe for concurrent use by any number of processes.
 type Agendas struct {
-	client     redis.UniversalClient
-	cfg        Config
-	partitions []string   // prefix of each partition's keys
-	scriptKeys [][]string // the keys that a script of each partition names, see queue.PartitionKeys
+	*keyspace.Space
+
+	cfg Config
 
 	accept, take, settle, end, extend, cancel, promise, readon, superseded *script.Script
-	sweep, due, wake, hurry, restore, standing, awake                      *script.Script
+	sweep, due, wake, hurry, restore, awake                                *script.Script
 
 	lease, retention string // as arguments of the scripts
 
@@ -156,8 +155,7 @@ type Agendas struct {
 
 	rounds []sync.RWMutex // by partition: held for reading while a round is made
 
-	oneServer bool          // not a cluster: one script may name several partitions
-	looking   []atomic.Bool // by partition, on a cluster: whether Due is asking it
+	looking []atomic.Bool // by partition, on a cluster: whether Due is asking it
 
 	removed removed
 }
@@ -172,14 +170,12 @@ func New(client redis.UniversalClient, cfg Config) (*Agendas, error) {
 		cfg.Direct = client
 	}
 	a := &Agendas{
-		client: client, cfg: cfg, oneServer: queue.Tells(cfg.Direct),
+		Space: keyspace.New(client, cfg.Direct, cfg.Partitions), cfg: cfg,
 		rounds: make([]sync.RWMutex, cfg.Partitions), looking: make([]atomic.Bool, cfg.Partitions),
 		lease:     micros(cfg.Lease),
 		retention: strconv.FormatInt(cfg.Retention.Milliseconds(), 10),
 	}
 	for partition := range cfg.Partitions {
-		a.partitions = append(a.partitions, PartitionPrefix(partition))
-		a.scriptKeys = append(a.scriptKeys, queue.PartitionKeys(PartitionPrefix(partition)))
 		endAll := func(ctx context.Context, deliveries []endRequest) ([]endResult, error) {
 			return a.endAll(ctx, partition, deliveries)
 		}
@@ -204,7 +200,7 @@ func (a *Agendas) scripts() map[string]**script.Script {
 		"accept": &a.accept, "take": &a.take, "settle": &a.settle, "end": &a.end, "extend": &a.extend,
 		"cancel": &a.cancel, "promise": &a.promise, "readon": &a.readon, "sweep": &a.sweep, "due": &a.due,
 		"wake": &a.wake, "restore": &a.restore, "hurry": &a.hurry,
-		"standing": &a.standing, "awake": &a.awake, "superseded": &a.superseded,
+		"awake": &a.awake, "superseded": &a.superseded,
 	}
 }
 
@@ -259,8 +255,6 @@ func checksBefore(name string, guarded bool) string {
 		return "local GUARDED = true\n"
 	case name == "due":
 		return script.Here + "local GUARDED = true\n"
-	case name == "standing":
-		return ""
 	case name == "take" || name == "sweep":
 		return requireEpochHere
 	}
@@ -273,7 +267,7 @@ func (a *Agendas) sourceOf(name string) (string, error) {
 	before := throttle.LogFunctions + moment + a.constants() + queue.WakeupFunctions
 	parts := []string{"agenda", "notification", "wakeups", name}
 	switch name {
-	case "end", "extend", "standing":
+	case "end", "extend":
 		before, parts = "", []string{name}
 	case "due":
 		before, parts = throttle.LogFunctions, []string{"truce", name}
@@ -308,30 +302,14 @@ const moment = "local now = now_micros()\n"
 // constants are the settings that most scripts need; durations in µs.
 func (a *Agendas) constants() string {
 	return fmt.Sprintf("local HOLD, LEAD, TELL = %d, %d, %t\n", a.cfg.Hold.Microseconds(), queue.Lead.Microseconds(),
-		a.oneServer)
+		a.OneServer)
 }
-
-// PartitionPrefix is what every key of a partition begins with. Its hash tag is that of the partition's asynq queue, so
-// both are in one slot of a cluster.
-func PartitionPrefix(partition int) string {
-	return "pacer:{" + queue.PartitionName(partition) + "}:"
-}
-
-// Partitions returns how many partitions there are.
-func (a *Agendas) Partitions() int { return a.cfg.Partitions }
 
 // Lease returns how long a delivery may take before the notification may be granted again.
 func (a *Agendas) Lease() time.Duration { return a.cfg.Lease }
 
 // Retention returns how long an ended notification stays known.
 func (a *Agendas) Retention() time.Duration { return a.cfg.Retention }
-
-// PartitionOf returns the partition of a user.
-func (a *Agendas) PartitionOf(userID string) int {
-	return dispatch.PartitionOf(userID, a.cfg.Partitions)
-}
-
-func (a *Agendas) keys(partition int) []string { return a.scriptKeys[partition] }
 
 // micros writes a duration for a script, in µs.
 func micros(d time.Duration) string { return strconv.FormatInt(d.Microseconds(), 10) }
@@ -343,11 +321,3 @@ func instant(t time.Time) string {
 	}
 	return strconv.FormatInt(t.UnixMicro(), 10)
 }
-
-// run executes a script and returns its reply as a list.
-func (a *Agendas) run(ctx context.Context, source *script.Script, partition int, args []any) ([]any, error) {
-	return source.Run(ctx, a.client, a.keys(partition), args...).Slice()
-}
-
-// tasksPrefix is what the keys of a partition's asynq queue begin with.
-func tasksPrefix(partition int) string { return "asynq:{" + queue.PartitionName(partition) + "}:" }

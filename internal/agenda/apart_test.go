@@ -8,6 +8,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/test/redistest"
@@ -39,7 +40,7 @@ func TestASweepReportsWhatAProcessWithoutMetricsAccepted(t *testing.T) {
 			}
 			producer, worker := open(true), open(false)
 			if c.guarded {
-				if err := client.Set(t.Context(), agenda.PartitionPrefix(0)+"epoch", "1", 0).Err(); err != nil {
+				if err := client.Set(t.Context(), keyspace.Prefix(0)+"epoch", "1", 0).Err(); err != nil {
 					t.Fatal(err)
 				}
 			}

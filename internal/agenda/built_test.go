@@ -10,6 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
+	"github.com/pacer-notify/pacer/internal/agenda/maintenance"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/throttle"
 	"github.com/pacer-notify/pacer/test/redistest"
@@ -33,9 +35,9 @@ func builtOn(t *testing.T, client *redis.Client) *agenda.Agendas {
 // build has a store build its partition with one that waits.
 func build(t *testing.T, store *agenda.Agendas, id string) {
 	t.Helper()
-	err := store.BeginRebuild(t.Context(), []int{0}, "token")
+	err := beginRebuild(t.Context(), store, []int{0}, "token")
 	if err == nil {
-		err = store.EndRebuild(t.Context(), "token", 0, agenda.Built{Epoch: agenda.NewEpoch(1, "")})
+		err = maintenance.Of(store).EndRebuild(t.Context(), "token", 0, built(1, ""))
 	}
 	if err == nil {
 		_, err = store.Accept(t.Context(), 0, []agenda.Entry{{
@@ -90,10 +92,10 @@ func TestAPartitionHoldsOnAServerThatItWasNotBuiltOn(t *testing.T) {
 				t.Fatal(err)
 			}
 			there := builtOn(t, replica.Client(t))
-			if err := ask(there); !errors.Is(err, agenda.ErrLost) {
-				t.Errorf("on the promoted replica: %v, want %v", err, agenda.ErrLost)
+			if err := ask(there); !errors.Is(err, dispatch.ErrLost) {
+				t.Errorf("on the promoted replica: %v, want %v", err, dispatch.ErrLost)
 			}
-			if builds, err := there.Builds(t.Context()); err != nil || builds[0].Epoch != "" {
+			if builds, err := maintenance.Of(there).Builds(t.Context()); err != nil || builds[0].Epoch != "" {
 				t.Errorf("built are %v (%v)", builds, err)
 			}
 			build(t, there, "again")
@@ -111,7 +113,7 @@ func TestAPartitionWithoutItsServerIsTakenAsItIsFound(t *testing.T) {
 	client := redistest.Client(t)
 	store := builtOn(t, client)
 	build(t, store, "n")
-	built := agenda.PartitionPrefix(0) + "built"
+	built := keyspace.Prefix(0) + "built"
 	want := client.GetDel(t.Context(), built).Val()
 	reply, err := store.Take(t.Context(), dispatch.TakeRequest{ID: "first", Pull: 1})
 	if err != nil || len(reply.Pulled) != 1 {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 )
 
@@ -37,7 +38,7 @@ func (w *world) sweepWhileItWakes() (scripts int, told time.Duration) {
 // catchesUp reports whether a partition has yet to wake users.
 func (w *world) catchesUp(partition int) bool {
 	w.t.Helper()
-	back, err := w.client.HExists(w.test.Context(), agenda.PartitionPrefix(partition)+"sweep", "back").Result()
+	back, err := w.client.HExists(w.test.Context(), keyspace.Prefix(partition)+"sweep", "back").Result()
 	if err != nil {
 		w.t.Fatalf("look whether it catches up: %v", err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/stats"
 )
@@ -29,10 +30,10 @@ type PartitionCounts struct {
 // Counts reads the counts that only Redis keeps. It returns those of the partitions that can be reached, and the joined
 // errors of the others.
 func (a *Agendas) Counts(ctx context.Context) ([]PartitionCounts, error) {
-	pipe := a.client.Pipeline()
-	epochs := make([][2]*redis.StringCmd, len(a.partitions)) // the present one, and the one that was lost
-	counts := make([]*redis.MapStringStringCmd, len(a.partitions))
-	for partition, prefix := range a.partitions {
+	pipe := a.Client.Pipeline()
+	epochs := make([][2]*redis.StringCmd, a.Partitions()) // the present one, and the one that was lost
+	counts := make([]*redis.MapStringStringCmd, a.Partitions())
+	for partition, prefix := range a.Prefixes() {
 		// The epoch comes first: a rebuild in between can only lower the counts.
 		// One command for both would be refused while a slot of a cluster moves, and go-redis would then send all of
 		// the pipeline again, beside what it redirects.
@@ -42,7 +43,7 @@ func (a *Agendas) Counts(ctx context.Context) ([]PartitionCounts, error) {
 	_, _ = pipe.Exec(ctx) // each command has its own error
 	var all []PartitionCounts
 	var faults []error
-	for partition := range a.partitions {
+	for partition := range a.Prefixes() {
 		epoch, err := epochOf(epochs[partition])
 		if err = cmp.Or(err, counts[partition].Err()); err != nil {
 			faults = append(faults, fmt.Errorf("read the pulls and deferrals of partition %d: %w", partition, err))
@@ -72,7 +73,7 @@ func epochOf(replies [2]*redis.StringCmd) (number int64, err error) {
 	for _, reply := range replies {
 		switch err := reply.Err(); {
 		case err == nil:
-			return Epoch(reply.Val()).number(), nil
+			return keyspace.Epoch(reply.Val()).Number(), nil
 		case !errors.Is(err, redis.Nil):
 			return 0, err
 		}

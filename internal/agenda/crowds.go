@@ -69,9 +69,9 @@ func (a *Agendas) Crowds(ctx context.Context, n int) (Crowds, error) {
 
 // readCrowds reads the blocked backlogs, up to a number in each partition; exact reports whether that is all of them.
 func (a *Agendas) readCrowds(ctx context.Context) (all []crowd, exact bool) {
-	names, sizes := make([][]*redis.StringSliceCmd, len(a.partitions)), make([][]*redis.IntCmd, len(a.partitions))
-	pipe := a.client.Pipeline()
-	for partition, prefix := range a.partitions {
+	names, sizes := make([][]*redis.StringSliceCmd, a.Partitions()), make([][]*redis.IntCmd, a.Partitions())
+	pipe := a.Client.Pipeline()
+	for partition, prefix := range a.Prefixes() {
 		for _, set := range []string{"o", "quiet"} {
 			names[partition] = append(names[partition], pipe.ZRange(ctx, prefix+set, 0, crowdsRead-1))
 			sizes[partition] = append(sizes[partition], pipe.ZCard(ctx, prefix+set))
@@ -79,7 +79,7 @@ func (a *Agendas) readCrowds(ctx context.Context) (all []crowd, exact bool) {
 	}
 	_, _ = pipe.Exec(ctx) // each command has its own error
 	exact = true
-	for partition := range a.partitions {
+	for partition := range a.Prefixes() {
 		for set := range names[partition] {
 			if names[partition][set].Err() != nil || sizes[partition][set].Err() != nil {
 				exact = false
@@ -102,7 +102,7 @@ func (a *Agendas) crowdsOf(ctx context.Context, partition int, names []string) (
 	if len(names) == 0 {
 		return nil, nil
 	}
-	prefix, pipe := a.partitions[partition], a.client.Pipeline()
+	prefix, pipe := a.Prefixes()[partition], a.Client.Pipeline()
 	waiting, agendaFields := make([]*redis.IntCmd, len(names)), make([]*redis.StringCmd, len(names))
 	for i, name := range names {
 		category, user, _ := strings.Cut(name, ":")
@@ -188,8 +188,8 @@ func (c *crowd) lastSlot(plan throttle.Plan) (earliest, latest throttle.Micros) 
 
 // lastOf returns the slot of the last of a backlog; 0 when it has drained meanwhile.
 func (a *Agendas) lastOf(ctx context.Context, c crowd) (throttle.Micros, error) {
-	line := a.partitions[c.partition] + "w:" + c.Category + ":" + c.UserID
-	ids, err := a.client.ZRange(ctx, line, -1, -1).Result()
+	line := a.Prefixes()[c.partition] + "w:" + c.Category + ":" + c.UserID
+	ids, err := a.Client.ZRange(ctx, line, -1, -1).Result()
 	if err != nil {
 		return 0, fmt.Errorf("read the last of a backlog of partition %d: %w", c.partition, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/queue"
@@ -147,7 +148,7 @@ func TestWhatASweepRefusesIsDue(t *testing.T) {
 			}
 			set := func(partition int, name, value string) {
 				t.Helper()
-				key := agenda.PartitionPrefix(partition) + name
+				key := keyspace.Prefix(partition) + name
 				if err := w.client.Set(t.Context(), key, value, 0).Err(); err != nil {
 					t.Fatal(err)
 				}

@@ -1,7 +1,6 @@
 package agenda
 
 import (
-	"context"
 	"strings"
 
 	"github.com/pacer-notify/pacer/internal/script"
@@ -38,16 +37,4 @@ local function test_expire() end
 }
 
 // Spread has the store work as on Redis Cluster, where each partition may be on a server of its own.
-func (a *Agendas) Spread() { a.oneServer = false }
-
-// BeginRebuild stops partitions and empties them.
-func (a *Agendas) BeginRebuild(ctx context.Context, partitions []int, token string) error {
-	if _, err := a.Stop(ctx, partitions, token, ""); err != nil {
-		return err
-	}
-	kept := map[int]Kept{}
-	for _, partition := range partitions {
-		kept[partition] = Kept{Ends: true}
-	}
-	return a.Empty(ctx, kept, token)
-}
+func (a *Agendas) Spread() { a.OneServer = false }

@@ -103,12 +103,12 @@ func (s sample) members() (all []redis.Z, exact bool) {
 func (a *Agendas) sampleUsers(ctx context.Context) (users []*sampledUser, exact bool) {
 	sizes, _ := a.countWakeups(ctx)
 	exact = true
-	pipe := a.client.Pipeline()
-	samples := make([]sample, len(a.partitions))
-	for partition, prefix := range a.partitions {
+	pipe := a.Client.Pipeline()
+	samples := make([]sample, a.Partitions())
+	for partition, prefix := range a.Prefixes() {
 		exact = exact && sizes[partition].Err() == nil
 		samples[partition] = sampleOf(ctx, pipe, prefix+"wakeups", sizes[partition].Val(),
-			int64(max(leastUsers, forecastUsers/len(a.partitions))))
+			int64(max(leastUsers, forecastUsers/a.Partitions())))
 	}
 	_, _ = pipe.Exec(ctx)
 	for partition, some := range samples {
@@ -124,18 +124,18 @@ func (a *Agendas) sampleUsers(ctx context.Context) (users []*sampledUser, exact 
 
 // readAgendas reads what waits for the users.
 func (a *Agendas) readAgendas(ctx context.Context, users []*sampledUser) (exact bool) {
-	pipe := a.client.Pipeline()
+	pipe := a.Client.Pipeline()
 	fields, sizes := make([]*redis.MapStringStringCmd, len(users)), make([]*redis.IntCmd, len(users))
 	for i, u := range users {
-		fields[i] = pipe.HGetAll(ctx, a.partitions[u.partition]+"a:"+u.id)
-		sizes[i] = pipe.ZCard(ctx, a.partitions[u.partition]+"r:"+u.id)
+		fields[i] = pipe.HGetAll(ctx, a.Prefixes()[u.partition]+"a:"+u.id)
+		sizes[i] = pipe.ZCard(ctx, a.Prefixes()[u.partition]+"r:"+u.id)
 	}
 	_, _ = pipe.Exec(ctx)
 	exact = true
-	pipe = a.client.Pipeline()
+	pipe = a.Client.Pipeline()
 	samples := make([]sample, len(users))
 	for i, u := range users {
-		prefix, whole := a.partitions[u.partition], false
+		prefix, whole := a.Prefixes()[u.partition], false
 		u.blocked, whole = blockedOf(fields[i].Val())
 		exact = exact && whole && fields[i].Err() == nil && sizes[i].Err() == nil
 		for k, b := range u.blocked {
@@ -152,7 +152,7 @@ func (a *Agendas) readAgendas(ctx context.Context, users []*sampledUser) (exact 
 // readLaterOnes reads what the notifications that are later wait for.
 func (a *Agendas) readLaterOnes(ctx context.Context, users []*sampledUser, samples []sample) (exact bool) {
 	exact = true
-	pipe := a.client.Pipeline()
+	pipe := a.Client.Pipeline()
 	for i, u := range users {
 		if samples[i].replies == nil {
 			continue
@@ -163,7 +163,7 @@ func (a *Agendas) readLaterOnes(ctx context.Context, users []*sampledUser, sampl
 			id, _ := member.Member.(string) // it always is one
 			u.later = append(u.later, laterOne{
 				id: id, due: throttle.Micros(member.Score), weight: samples[i].weight * u.weight,
-				about: pipe.HMGet(ctx, a.partitions[u.partition]+"n:"+id, "c", "s", "w"),
+				about: pipe.HMGet(ctx, a.Prefixes()[u.partition]+"n:"+id, "c", "s", "w"),
 			})
 		}
 	}
@@ -175,7 +175,7 @@ func (a *Agendas) readLaterOnes(ctx context.Context, users []*sampledUser, sampl
 // reports whether these are all.
 func blockedOf(fields map[string]string) (all []blocked, exact bool) {
 	for category, field := range fields {
-		if !isCategory(category) {
+		if !IsCategory(category) {
 			continue
 		}
 		parts := strings.Fields(field)
@@ -191,3 +191,6 @@ func blockedOf(fields map[string]string) (all []blocked, exact bool) {
 	})
 	return all[:min(len(all), forecastBacklogs)], len(all) <= forecastBacklogs
 }
+
+// IsCategory reports whether a field of an agenda is the name of a category; see agenda.lua for the others.
+func IsCategory(field string) bool { return field != "" && field != "+" && field != "!" }

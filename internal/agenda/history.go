@@ -23,8 +23,8 @@ const historyBatch = 500
 func (a *Agendas) History(ctx context.Context, since, until time.Time) ([]stats.Hour, error) {
 	h := historyReading{found: map[hourOfCategory]*stats.Hour{}}
 	for hour := since.Unix() / 3600; hour <= until.Unix()/3600; hour++ {
-		for batch := range slices.Chunk(a.partitions, historyBatch) {
-			h.read(ctx, a.client, hour, batch)
+		for batch := range slices.Chunk(a.Prefixes(), historyBatch) {
+			h.read(ctx, a.Client, hour, batch)
 		}
 	}
 	all := make([]stats.Hour, 0, len(h.found))

@@ -28,14 +28,14 @@ func (a *Agendas) Peek(ctx context.Context, b dispatch.Backlog) (Inspection, err
 	in := Inspection{}
 	plan := a.cfg.Settings(b.UserID, b.Category).Plan
 	key := throttle.Key{User: b.UserID, Category: b.Category}
-	usage, err := throttle.NewRedis(a.client, a.prefixOf).Peek(ctx, key, plan)
+	usage, err := throttle.NewRedis(a.Client, a.PrefixOf).Peek(ctx, key, plan)
 	if err != nil {
 		return in, err
 	}
 	in.Usage = usage
-	pipe := a.client.Pipeline()
+	pipe := a.Client.Pipeline()
 	name := b.Category + ":" + b.UserID
-	prefix := a.partitions[b.Partition]
+	prefix := a.Prefixes()[b.Partition]
 	waiting := pipe.ZCard(ctx, prefix+"w:"+name)
 	blocked := pipe.HGet(ctx, prefix+"a:"+b.UserID, b.Category)
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
@@ -46,10 +46,10 @@ func (a *Agendas) Peek(ctx context.Context, b dispatch.Backlog) (Inspection, err
 	return in, nil
 }
 
-func (a *Agendas) prefixOf(userID string) string { return a.partitions[a.PartitionOf(userID)] }
+func (a *Agendas) prefixOf(userID string) string { return a.Prefixes()[a.PartitionOf(userID)] }
 
-// times returns the moments of the admissions in a log.
-func times(log *redis.ZSliceCmd) []throttle.Micros {
+// Moments returns the moments of the admissions in a log.
+func Moments(log *redis.ZSliceCmd) []throttle.Micros {
 	var at []throttle.Micros
 	for _, entry := range log.Val() {
 		if entry.Score > 0 { // the others say how much the log must remember
@@ -75,10 +75,10 @@ const quietGrace = 30 * time.Second
 // Stats reads the counts of every partition, and marks those that can't be reached. It returns an error when no
 // partition can be reached. It costs the same however many notifications wait.
 func (a *Agendas) Stats(ctx context.Context) (stats.Counts, error) {
-	pipe := a.client.Pipeline()
-	replies := make([]partitionReplies, len(a.partitions))
+	pipe := a.Client.Pipeline()
+	replies := make([]partitionReplies, a.Partitions())
 	over := strconv.FormatInt(time.Now().Add(-quietGrace).UnixMicro(), 10)
-	for partition, prefix := range a.partitions {
+	for partition, prefix := range a.Prefixes() {
 		replies[partition] = partitionReplies{
 			counts: pipe.HGetAll(ctx, prefix+"c"), swept: pipe.HGet(ctx, prefix+"sweep", "last"),
 			users: pipe.HLen(ctx, prefix+"v"), flight: pipe.ZCard(ctx, prefix+"e"),
@@ -87,7 +87,7 @@ func (a *Agendas) Stats(ctx context.Context) (stats.Counts, error) {
 		}
 	}
 	_, _ = pipe.Exec(ctx) // each command has its own error
-	all := stats.Counts{Partitions: make([]stats.Partition, len(a.partitions))}
+	all := stats.Counts{Partitions: make([]stats.Partition, a.Partitions())}
 	away, fault := 0, error(nil)
 	for partition, r := range replies {
 		all.Partitions[partition].Partition = partition
@@ -127,7 +127,7 @@ const usersBatch = 100
 // changes meanwhile may come twice, or not at all.
 func (a *Agendas) EachUser(ctx context.Context, partition int, do func(userIDs []string) error) error {
 	for cursor := uint64(0); ; {
-		entries, next, err := a.client.ZScan(ctx, a.partitions[partition]+"wakeups", cursor, "", usersBatch).Result()
+		entries, next, err := a.Client.ZScan(ctx, a.Prefixes()[partition]+"wakeups", cursor, "", usersBatch).Result()
 		if err != nil {
 			return fmt.Errorf("list the users of partition %d: %w", partition, err)
 		}

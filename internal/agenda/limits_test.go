@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/throttle"
@@ -39,7 +40,7 @@ func TestAnIDThatComesAgainFillsTheWindow(t *testing.T) {
 	}}})
 	again := func() int {
 		w.advance(25 * time.Hour)
-		forgotten := agenda.PartitionPrefix(w.store.PartitionOf("ada")) + "n:digest"
+		forgotten := keyspace.Prefix(w.store.PartitionOf("ada")) + "n:digest"
 		if err := w.client.Del(t.Context(), forgotten).Err(); err != nil { // as after the retention
 			t.Fatal(err)
 		}
@@ -117,7 +118,7 @@ func TestBypassesMakeNoLongLog(t *testing.T) {
 		t.Fatalf("%d of 300 are let go", n)
 	}
 	const most = 3 + 64 + 2 // the limit, the room for refunds, and how deep the log is
-	key := agenda.PartitionPrefix(w.store.PartitionOf("ada")) + "l:chat:ada"
+	key := keyspace.Prefix(w.store.PartitionOf("ada")) + "l:chat:ada"
 	if n := w.client.ZCard(t.Context(), key).Val(); n == 0 || n > most {
 		t.Errorf("the log holds %d, want at most %d", n, most)
 	}

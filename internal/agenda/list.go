@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
@@ -29,7 +29,7 @@ type ScanPlace struct {
 func (a *Agendas) Scan(ctx context.Context, at ScanPlace, size int, userID string,
 ) (states []*State, next ScanPlace, done bool, err error) {
 	partitions, pattern := a.known(userID)
-	servers, err := a.servers(ctx, partitions)
+	servers, err := a.Servers(ctx, partitions)
 	if err != nil {
 		return nil, at, false, err
 	}
@@ -56,49 +56,9 @@ func (a *Agendas) Scan(ctx context.Context, at ScanPlace, size int, userID strin
 func (a *Agendas) known(userID string) (partitions []int, pattern string) {
 	if userID != "" {
 		partition := a.PartitionOf(userID)
-		return []int{partition}, a.partitions[partition] + "n:*"
+		return []int{partition}, a.Prefixes()[partition] + "n:*"
 	}
-	partitions = make([]int, a.cfg.Partitions)
-	for i := range partitions {
-		partitions[i] = i
-	}
-	return partitions, "pacer:{push-*}:n:*"
-}
-
-// servers lists the servers that hold some partitions, always in the same order.
-func (a *Agendas) servers(ctx context.Context, partitions []int) ([]redis.UniversalClient, error) {
-	cluster, ok := a.cfg.Direct.(*redis.ClusterClient)
-	if !ok {
-		return []redis.UniversalClient{a.cfg.Direct}, nil
-	}
-	masters, err := a.mastersOf(ctx, cluster, partitions)
-	if err != nil {
-		return nil, err
-	}
-	slices.SortFunc(masters, func(a, b *redis.Client) int {
-		return strings.Compare(a.Options().Addr, b.Options().Addr)
-	})
-	servers := make([]redis.UniversalClient, len(masters))
-	for i, master := range masters {
-		servers[i] = master
-	}
-	return servers, nil
-}
-
-// eachServer calls do for each server that holds some partitions, one after another, so that do needs no lock.
-func (a *Agendas) eachServer(
-	ctx context.Context, partitions []int, do func(node redis.UniversalClient) error,
-) error {
-	servers, err := a.servers(ctx, partitions)
-	if err != nil {
-		return err
-	}
-	for _, server := range servers {
-		if err := do(server); err != nil {
-			return err
-		}
-	}
-	return nil
+	return a.All(), "pacer:{push-*}:n:*"
 }
 
 // readStates reads the notifications with these keys.
@@ -132,7 +92,7 @@ func (a *Agendas) Place(ctx context.Context, state *State) error {
 		return nil
 	}
 	if err := a.findPlace(ctx, state); err != nil && !errors.Is(err, notification.ErrNotFound) {
-		return fmt.Errorf("find the place of notification %s: %w", state.ID, lost(err))
+		return fmt.Errorf("find the place of notification %s: %w", state.ID, keyspace.Fault(err))
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 // servers are away, it finds what the others know, and can't tell of anything else that it is not there.
 func (a *Agendas) Locate(ctx context.Context, id string) (int, error) {
 	locate := a.locateOnCluster
-	if a.oneServer {
+	if a.OneServer {
 		locate = a.locateOnServer
 	}
 	partition, err := locate(ctx, id)
@@ -28,9 +28,9 @@ func (a *Agendas) Locate(ctx context.Context, id string) (int, error) {
 
 // locateOnServer asks all partitions in one round trip, and returns −1 when none knows the notification.
 func (a *Agendas) locateOnServer(ctx context.Context, id string) (int, error) {
-	pipe := a.client.Pipeline()
-	found := make([]*redis.IntCmd, len(a.partitions))
-	for partition, prefix := range a.partitions {
+	pipe := a.Client.Pipeline()
+	found := make([]*redis.IntCmd, a.Partitions())
+	for partition, prefix := range a.Prefixes() {
 		found[partition] = pipe.Exists(ctx, prefix+"n:"+id)
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
@@ -55,15 +55,15 @@ func (a *Agendas) locateOnCluster(ctx context.Context, id string) (int, error) {
 		known     bool
 		err       error
 	}
-	replies := make(chan reply, len(a.partitions))
-	for partition, prefix := range a.partitions {
+	replies := make(chan reply, a.Partitions())
+	for partition, prefix := range a.Prefixes() {
 		go func() {
-			n, err := a.client.Exists(ctx, prefix+"n:"+id).Result()
+			n, err := a.Client.Exists(ctx, prefix+"n:"+id).Result()
 			replies <- reply{partition, n == 1, err}
 		}()
 	}
 	var failed error
-	for range a.partitions {
+	for range a.Prefixes() {
 		select {
 		case r := <-replies:
 			if r.known {

@@ -11,6 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
+	"github.com/pacer-notify/pacer/internal/agenda/maintenance"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/throttle"
@@ -55,7 +57,7 @@ func TestAnAgendaLookedAt(t *testing.T) {
 	if s := w.state(later); s.Status != notification.StatusScheduled || !s.DeliverAt.Equal(start.Add(time.Hour)) {
 		t.Errorf("a later one: %+v", s)
 	}
-	windows, err := w.store.WindowsOf(t.Context(), "ada", []string{"chat"})
+	windows, err := maintenance.Of(w.store).WindowsOf(t.Context(), "ada", []string{"chat"})
 	if err != nil || !slices.Equal(windows.Categories["chat"], []throttle.Micros{at(0)}) || len(windows.Cap) != 0 {
 		t.Errorf("windows: %+v, %v", windows, err)
 	}
@@ -71,7 +73,7 @@ func TestWhatWaitsIsFound(t *testing.T) {
 
 	waiting := map[string]string{}
 	for _, page := range []int{1, 100} {
-		if err := w.store.EachWaiting(t.Context(), page, func(some []agenda.Waiting) error {
+		if err := maintenance.Of(w.store).EachWaiting(t.Context(), page, func(some []maintenance.Waiting) error {
 			for _, one := range some {
 				waiting[one.ID] = one.UserID + "/" + one.Category
 			}
@@ -98,13 +100,13 @@ func TestWhatWaitsIsFound(t *testing.T) {
 	if got := slices.Sorted(maps.Keys(users)); !slices.Equal(got, []string{"ada", "eve"}) {
 		t.Errorf("users: %v", got)
 	}
-	found, err := w.store.Find(t.Context(), []agenda.Entry{
+	found, err := maintenance.Of(w.store).Find(t.Context(), []agenda.Entry{
 		plain(ids[0]), plain(ids[1]), plain(later), plain("nobody"),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]agenda.Standing{
+	if diff := cmp.Diff([]maintenance.Standing{
 		{Status: notification.StatusSending, InFlight: true},
 		{Status: notification.StatusQueued, InLine: true},
 		{Status: notification.StatusScheduled, Later: true},
@@ -124,10 +126,10 @@ func TestAwake(t *testing.T) {
 		"deferred":  {do: func(*world, int) {}, want: true},
 		"task gone": {do: func(w *world, p int) { w.client.Del(w.test.Context(), queueKey(p, "t:ada")) }, want: false},
 		"not in time": {do: func(w *world, p int) {
-			w.client.ZAdd(w.test.Context(), agenda.PartitionPrefix(p)+"wakeups", z(start.Add(time.Hour), "ada"))
+			w.client.ZAdd(w.test.Context(), keyspace.Prefix(p)+"wakeups", z(start.Add(time.Hour), "ada"))
 		}, want: false},
 		"unknown": {
-			do:   func(w *world, p int) { w.client.ZRem(w.test.Context(), agenda.PartitionPrefix(p)+"wakeups", "ada") },
+			do:   func(w *world, p int) { w.client.ZRem(w.test.Context(), keyspace.Prefix(p)+"wakeups", "ada") },
 			want: false,
 		},
 		"paused": {do: func(w *world, _ int) {
@@ -167,26 +169,26 @@ func TestAGuardedStore(t *testing.T) {
 		_, err := store.Accept(t.Context(), partition, []agenda.Entry{e})
 		return err
 	}
-	if err := accept(plain("a")); !errors.Is(err, agenda.ErrLost) {
+	if err := accept(plain("a")); !errors.Is(err, dispatch.ErrLost) {
 		t.Errorf("without its state the partition says %v", err)
 	}
 	take := dispatch.TakeRequest{Partition: partition, ID: "r", Pull: 1}
-	if _, err := store.Take(t.Context(), take); !errors.Is(err, agenda.ErrLost) {
+	if _, err := store.Take(t.Context(), take); !errors.Is(err, dispatch.ErrLost) {
 		t.Errorf("without its state the partition serves: %v", err)
 	}
-	if err := store.BeginRebuild(t.Context(), []int{partition}, "token"); err != nil {
+	if err := beginRebuild(t.Context(), store, []int{partition}, "token"); err != nil {
 		t.Fatal(err)
 	}
 	restored := plain("restored")
 	restored.ExpiresAt, restored.Age = start.Add(time.Second), time.Minute
 	entries := []agenda.Entry{restored}
-	if _, err := store.RestoreEntries(t.Context(), "another", partition, entries); !errors.Is(err, agenda.ErrLost) {
+	if _, err := store.RestoreEntries(t.Context(), "another", partition, entries); !errors.Is(err, dispatch.ErrLost) {
 		t.Errorf("another rebuild may restore: %v", err)
 	}
 	if _, err := store.RestoreEntries(t.Context(), "token", partition, []agenda.Entry{restored}); err != nil {
 		t.Fatal(err)
 	}
-	if err := store.EndRebuild(t.Context(), "token", partition, agenda.Built{Epoch: agenda.NewEpoch(2, "here")}); err != nil {
+	if err := maintenance.Of(store).EndRebuild(t.Context(), "token", partition, built(2, "here")); err != nil {
 		t.Fatal(err)
 	}
 	w.advance(2 * time.Second)
@@ -221,10 +223,10 @@ func TestAGuardedStore(t *testing.T) {
 	if err := accept(plain("a")); err != nil {
 		t.Errorf("with its state the partition says %v", err)
 	}
-	if err := w.client.Del(t.Context(), agenda.PartitionPrefix(partition)+"epoch").Err(); err != nil {
+	if err := w.client.Del(t.Context(), keyspace.Prefix(partition)+"epoch").Err(); err != nil {
 		t.Fatal(err)
 	}
-	if err := accept(plain("b")); !errors.Is(err, agenda.ErrLost) {
+	if err := accept(plain("b")); !errors.Is(err, dispatch.ErrLost) {
 		t.Errorf("after it was lost again the partition says %v", err)
 	}
 }

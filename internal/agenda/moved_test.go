@@ -10,6 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
+	"github.com/pacer-notify/pacer/internal/agenda/maintenance"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
@@ -39,21 +41,21 @@ func TestAProcessOnRedisIsRefusedOnceTheStoreHasMoved(t *testing.T) {
 		_, serve := here.Take(t.Context(), dispatch.TakeRequest{Partition: backlog.Partition, ID: when, Pull: 1})
 		_, sweep := here.Sweep(t.Context(), backlog.Partition)
 		for what, err := range map[string]error{"accept": accept, "serve": serve, "sweep": sweep} {
-			if !errors.Is(err, agenda.ErrMoved) {
+			if !errors.Is(err, keyspace.ErrMoved) {
 				t.Errorf("%s: %s gives %v", when, what, err)
 			}
 		}
 	}
-	if err := elsewhere.Fence(t.Context(), "mark"); err != nil {
+	if err := maintenance.Of(elsewhere).Fence(t.Context(), "mark"); err != nil {
 		t.Fatal(err)
 	}
 	wantOut("while it is being moved")
-	if err := elsewhere.BeginRebuild(t.Context(), []int{0, 1}, "token"); err != nil {
+	if err := beginRebuild(t.Context(), elsewhere, []int{0, 1}, "token"); err != nil {
 		t.Fatal(err)
 	}
 	wantOut("while the partitions are rebuilt")
 	for partition := range 2 {
-		if err := elsewhere.EndRebuild(t.Context(), "token", partition, agenda.Built{Epoch: agenda.NewEpoch(1, "")}); err != nil {
+		if err := maintenance.Of(elsewhere).EndRebuild(t.Context(), "token", partition, built(1, "")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -83,9 +85,9 @@ func TestARebuildThatWasOvertakenRemovesNothing(t *testing.T) {
 	build := func(token string) {
 		t.Helper()
 		entry := agenda.Entry{ID: "n", UserID: "ada", Category: "chat", Priority: 3, Payload: "{}"}
-		begun := other.BeginRebuild(t.Context(), []int{partition}, token)
+		begun := beginRebuild(t.Context(), other, []int{partition}, token)
 		_, restored := other.RestoreEntries(t.Context(), token, partition, []agenda.Entry{entry})
-		ended := other.EndRebuild(t.Context(), token, partition, agenda.Built{Epoch: agenda.NewEpoch(1, "")})
+		ended := maintenance.Of(other).EndRebuild(t.Context(), token, partition, built(1, ""))
 		if err := errors.Join(begun, restored, ended); err != nil {
 			t.Fatal(err)
 		}
@@ -94,8 +96,8 @@ func TestARebuildThatWasOvertakenRemovesNothing(t *testing.T) {
 	client := redis.NewClient(first.Options())
 	t.Cleanup(func() { _ = client.Close() })
 	client.AddHook(afterScan(sync.OnceFunc(func() { build("meanwhile") })))
-	err := twoGuarded(t, client).BeginRebuild(t.Context(), []int{partition}, "slow")
-	if !errors.Is(err, agenda.ErrLost) {
+	err := beginRebuild(t.Context(), twoGuarded(t, client), []int{partition}, "slow")
+	if !errors.Is(err, dispatch.ErrLost) {
 		t.Errorf("the rebuild that was overtaken says %v", err)
 	}
 	counts, err := other.Stats(t.Context())

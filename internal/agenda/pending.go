@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
 )
 
 // UsersWaiting counts the users for whom something waits.
@@ -23,9 +25,9 @@ func (a *Agendas) UsersWaiting(ctx context.Context) (int, error) {
 // countWakeups counts the wake-ups of each partition: as many as users for whom something waits. Each count has its own
 // error, the first of which it returns.
 func (a *Agendas) countWakeups(ctx context.Context) ([]*redis.IntCmd, error) {
-	pipe := a.client.Pipeline()
-	counts := make([]*redis.IntCmd, len(a.partitions))
-	for partition, prefix := range a.partitions {
+	pipe := a.Client.Pipeline()
+	counts := make([]*redis.IntCmd, a.Partitions())
+	for partition, prefix := range a.Prefixes() {
 		counts[partition] = pipe.ZCard(ctx, prefix+"wakeups")
 	}
 	_, err := pipe.Exec(ctx)
@@ -34,7 +36,7 @@ func (a *Agendas) countWakeups(ctx context.Context) ([]*redis.IntCmd, error) {
 
 // Pending counts the wake-ups of a partition that stand in the queue and are due.
 func (a *Agendas) Pending(ctx context.Context, partition int) (int, error) {
-	n, err := a.client.LLen(ctx, tasksPrefix(partition)+"pending").Result()
+	n, err := a.Client.LLen(ctx, keyspace.TasksPrefix(partition)+"pending").Result()
 	if err != nil {
 		return 0, fmt.Errorf("count the wake-ups that are due in partition %d: %w", partition, err)
 	}

@@ -221,7 +221,7 @@ func (p *planning) readOn(ctx context.Context, channels bool, most, skip int, fr
 	args := append([]any{
 		p.userID, flag(channels), strconv.Itoa(most), strconv.Itoa(skip), strconv.FormatInt(from, 10),
 	}, backlog...)
-	reply, err := p.agendas.run(ctx, p.agendas.readon, p.agendas.PartitionOf(p.userID), args)
+	reply, err := p.agendas.Run(ctx, p.agendas.readon, p.agendas.PartitionOf(p.userID), args)
 	return &reader{fields: reply}, err
 }
 

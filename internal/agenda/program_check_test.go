@@ -10,7 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
@@ -282,7 +282,7 @@ func (p *program) sweepBy(pr *process) string {
 	const grace, presence = 1_000_000, 3_000_000
 	before := p.snap
 	now := p.model.now
-	last := agenda.PartitionPrefix(0) + "sweep"
+	last := keyspace.Prefix(0) + "sweep"
 	p.must(p.client.HSet(p.ctx, last, "last", now-1_000_000).Err(), "set the last sweep")
 	p.model.sweep()
 	pr.seen = now

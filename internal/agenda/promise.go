@@ -139,7 +139,7 @@ func (a *Agendas) readUser(ctx context.Context, userID string, names []string, r
 		args = append(args, q.id, q.category, strconv.FormatInt(q.place, 10), q.collapse,
 			strconv.FormatInt(int64(q.due), 10))
 	}
-	reply, err := a.run(ctx, a.promise, a.PartitionOf(userID), args)
+	reply, err := a.Run(ctx, a.promise, a.PartitionOf(userID), args)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
 	"github.com/pacer-notify/pacer/internal/agenda/player"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/throttle"
@@ -34,7 +35,7 @@ func (a *Agendas) Promises(ctx context.Context, requests []notification.PromiseR
 		asking.Go(func() error { return a.promisesOf(ctx, userID, requests, indexes, promises) })
 	}
 	if err := asking.Wait(); err != nil {
-		return nil, fmt.Errorf("tell when notifications go: %w", lost(err))
+		return nil, fmt.Errorf("tell when notifications go: %w", keyspace.Fault(err))
 	}
 	for i, q := range requests {
 		if promises[i].Place == 0 {

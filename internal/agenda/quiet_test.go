@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
 	"github.com/pacer-notify/pacer/internal/calendar"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/stats"
@@ -104,7 +105,7 @@ func TestQuietHoursAreCountedApart(t *testing.T) {
 	w.rush(3)
 	w.accept(agenda.Entry{Priority: notification.PriorityCritical})
 	oldest := func() int64 {
-		return w.client.ZCard(t.Context(), agenda.PartitionPrefix(w.store.PartitionOf("ada"))+"o").Val()
+		return w.client.ZCard(t.Context(), keyspace.Prefix(w.store.PartitionOf("ada"))+"o").Val()
 	}
 	total := w.total()
 	if want := (stats.Waiting{QuietHours: 3}); total.Deferred != 3 || total.Queued != 1 || total.Waiting != want ||
@@ -151,7 +152,7 @@ func TestANightThatEndsForNobodyIsSeen(t *testing.T) {
 		t.Errorf("in the night %d are left behind", n)
 	}
 	passed := throttle.MicrosOf(time.Now().Add(-time.Hour)) // the look has no other clock
-	key := agenda.PartitionPrefix(w.store.PartitionOf("ada")) + "quiet"
+	key := keyspace.Prefix(w.store.PartitionOf("ada")) + "quiet"
 	by := float64(passed - settings.Plan.Closed[0].Until)
 	if err := w.client.ZIncrBy(t.Context(), key, by, "chat:ada").Err(); err != nil {
 		t.Fatal(err)

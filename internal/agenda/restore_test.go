@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/throttle"
 	"github.com/pacer-notify/pacer/test/redistest"
@@ -52,7 +53,7 @@ func eachOfCounters(t *testing.T, test func(t *testing.T, c *counters)) {
 // restore restores parts in a rebuild of its own, and returns the hash of the counters, and with it the cap's log.
 func (c *counters) restore(t *testing.T, parts ...agenda.WindowPart) map[string]string {
 	t.Helper()
-	if err := c.store.BeginRebuild(t.Context(), []int{c.backlog.Partition}, "token"); err != nil {
+	if err := beginRebuild(t.Context(), c.store, []int{c.backlog.Partition}, "token"); err != nil {
 		t.Fatal(err)
 	}
 	for _, part := range parts {
@@ -60,7 +61,7 @@ func (c *counters) restore(t *testing.T, parts ...agenda.WindowPart) map[string]
 			t.Fatal(err)
 		}
 	}
-	prefix := agenda.PartitionPrefix(c.backlog.Partition)
+	prefix := keyspace.Prefix(c.backlog.Partition)
 	keys, err := c.client.Keys(t.Context(), prefix+"*:chat:ada").Result()
 	if err != nil || len(keys) != 1 {
 		t.Fatalf("keys: %v, %v", keys, err)

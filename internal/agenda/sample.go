@@ -20,7 +20,7 @@ type Sampled struct {
 
 // SampleUsers picks up to n users of a partition for whom something waits, at random.
 func (a *Agendas) SampleUsers(ctx context.Context, partition, n int) ([]string, error) {
-	users, err := a.client.ZRandMember(ctx, a.partitions[partition]+"wakeups", n).Result()
+	users, err := a.Client.ZRandMember(ctx, a.Prefixes()[partition]+"wakeups", n).Result()
 	if err != nil {
 		return nil, fmt.Errorf("pick users of partition %d: %w", partition, err)
 	}
@@ -30,18 +30,18 @@ func (a *Agendas) SampleUsers(ctx context.Context, partition, n int) ([]string, 
 // Backlogs reads some of each backlog of a user.
 func (a *Agendas) Backlogs(ctx context.Context, userID string) ([]Sampled, error) {
 	partition := a.PartitionOf(userID)
-	prefix := a.partitions[partition]
-	categories, err := a.client.HKeys(ctx, prefix+"a:"+userID).Result()
+	prefix := a.Prefixes()[partition]
+	categories, err := a.Client.HKeys(ctx, prefix+"a:"+userID).Result()
 	if err != nil {
 		return nil, fmt.Errorf("read the agenda of a user: %w", err)
 	}
 	var all []Sampled
 	for _, category := range categories {
-		if !isCategory(category) {
+		if !IsCategory(category) {
 			continue
 		}
 		key := prefix + "w:" + category + ":" + userID
-		size, err := a.client.ZCard(ctx, key).Result()
+		size, err := a.Client.ZCard(ctx, key).Result()
 		if err != nil {
 			return nil, fmt.Errorf("count a backlog: %w", err)
 		}
@@ -71,7 +71,7 @@ func places(size int64) []int64 {
 
 // membersAt reads the members of a sorted set at some places.
 func (a *Agendas) membersAt(ctx context.Context, key string, places []int64) ([]string, error) {
-	pipe := a.client.Pipeline()
+	pipe := a.Client.Pipeline()
 	replies := make([]*redis.StringSliceCmd, len(places))
 	for i, at := range places {
 		replies[i] = pipe.ZRange(ctx, key, at, at)

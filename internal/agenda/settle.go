@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 )
 
@@ -19,7 +20,7 @@ func (a *Agendas) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outc
 	if (o.Disposition == dispatch.Delivered || o.Disposition == dispatch.Failed) && !o.Refund {
 		ended, err := a.ends[g.Partition].Do(ctx, endRequest{g, o})
 		if err != nil || !ended.leaseEnded {
-			return ended.Settlement, lost(err)
+			return ended.Settlement, keyspace.Fault(err)
 		}
 	}
 	args := make([]any, 0, 32)
@@ -29,9 +30,9 @@ func (a *Agendas) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outc
 	if o.Refund {
 		args = a.cfg.Settings(g.UserID, g.Category).Plan.Args(args)
 	}
-	reply, err := a.run(ctx, a.settle, g.Partition, args)
+	reply, err := a.Run(ctx, a.settle, g.Partition, args)
 	if err != nil {
-		return dispatch.Settlement{}, lost(err)
+		return dispatch.Settlement{}, keyspace.Fault(err)
 	}
 	r := reader{fields: reply}
 	stale := r.number(0) == 1
@@ -66,8 +67,8 @@ type endResult struct {
 // Extend extends the lease of a grant whose disposition can't be written yet.
 func (a *Agendas) Extend(ctx context.Context, g *dispatch.Grant) error {
 	args := []any{g.Notification.ID, strconv.Itoa(g.Generation), a.lease}
-	if err := a.extend.Run(ctx, a.client, a.keys(g.Partition), args...).Err(); err != nil {
-		return fmt.Errorf("extend the lease of notification %s: %w", g.Notification.ID, lost(err))
+	if err := a.extend.Run(ctx, a.Client, a.ScriptKeys(g.Partition), args...).Err(); err != nil {
+		return fmt.Errorf("extend the lease of notification %s: %w", g.Notification.ID, keyspace.Fault(err))
 	}
 	return nil
 }
@@ -80,7 +81,7 @@ func (a *Agendas) endAll(ctx context.Context, partition int, deliveries []endReq
 		args = append(args, d.Notification.ID, strconv.Itoa(d.Generation), letters[d.Disposition], d.Reason,
 			a.replyOf(d.Outcome))
 	}
-	written, err := a.end.Run(ctx, a.client, a.keys(partition), args...).Int64Slice()
+	written, err := a.end.Run(ctx, a.Client, a.ScriptKeys(partition), args...).Int64Slice()
 	if err != nil {
 		return nil, err
 	}

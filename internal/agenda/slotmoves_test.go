@@ -6,7 +6,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
+	"github.com/pacer-notify/pacer/internal/agenda/maintenance"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
@@ -18,7 +19,7 @@ func TestPartitionsAreReadWhileTheirSlotMoves(t *testing.T) {
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{cluster.Masters[0].Addr()}})
 	t.Cleanup(func() { _ = client.Close() }) // all replies have come
 	agendas := twoGuarded(t, client)
-	prefix := agenda.PartitionPrefix(0)
+	prefix := keyspace.Prefix(0)
 	for key, value := range map[string]string{"epoch": "3 here", "mark": "yes"} {
 		if err := client.Set(t.Context(), prefix+key, value, 0).Err(); err != nil {
 			t.Fatal(err)
@@ -39,7 +40,7 @@ func TestPartitionsAreReadWhileTheirSlotMoves(t *testing.T) {
 		if err != nil || len(counts) != 2 || counts[0].Epoch != 3 {
 			t.Errorf("the counts are %+v, %v", counts, err)
 		}
-		if elsewhere, err := agendas.Elsewhere(t.Context()); err != nil || !elsewhere {
+		if elsewhere, err := maintenance.Of(agendas).Elsewhere(t.Context()); err != nil || !elsewhere {
 			t.Errorf("another store has the notifications: %v, %v", elsewhere, err)
 		}
 	})

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 )
 
@@ -15,12 +16,12 @@ import (
 // wake-ups that did not come. Any number of processes may sweep at once. Each sweep shows the others that this process
 // is alive.
 func (a *Agendas) Sweep(ctx context.Context, partition int) (dispatch.Repairs, error) {
-	reply, err := a.run(ctx, a.sweep, partition, []any{
+	reply, err := a.Run(ctx, a.sweep, partition, []any{
 		a.cfg.Process, a.retention, micros(a.cfg.Grace), micros(a.cfg.Presence),
 		strconv.Itoa(a.cfg.MaxCrashes), strconv.Itoa(scriptLimit), micros(a.cfg.Truce), a.lease,
 	})
 	if err != nil {
-		return dispatch.Repairs{}, fmt.Errorf("sweep partition %d: %w", partition, lost(err))
+		return dispatch.Repairs{}, fmt.Errorf("sweep partition %d: %w", partition, keyspace.Fault(err))
 	}
 	r := reader{fields: reply}
 	swept := dispatch.Repairs{
@@ -46,11 +47,11 @@ const dueAtOnce = 32
 // others that this process is alive, as a sweep does. On Redis Cluster, where partitions may be on several servers, a
 // partition that can't be looked at is in the list: the sweep says why.
 func (a *Agendas) Due(ctx context.Context) ([]int, error) {
-	all := make([]int, a.cfg.Partitions)
+	all := make([]int, a.Partitions())
 	for partition := range all {
 		all[partition] = partition
 	}
-	if !a.oneServer {
+	if !a.OneServer {
 		return a.dueApart(ctx, all), nil
 	}
 	var due []int
@@ -107,9 +108,9 @@ waiting:
 func (a *Agendas) dueOf(ctx context.Context, partitions ...int) ([]int, error) {
 	keys := make([]string, 0, 2*len(partitions))
 	for _, partition := range partitions {
-		keys = append(keys, a.keys(partition)...)
+		keys = append(keys, a.ScriptKeys(partition)...)
 	}
-	places, err := a.due.Run(ctx, a.client, keys, a.cfg.Process, micros(a.cfg.Grace), micros(a.cfg.Truce)).Int64Slice()
+	places, err := a.due.Run(ctx, a.Client, keys, a.cfg.Process, micros(a.cfg.Grace), micros(a.cfg.Truce)).Int64Slice()
 	if err != nil {
 		return nil, err
 	}
@@ -152,9 +153,9 @@ func (a *Agendas) wakeAll(ctx context.Context, partition int, forget string, per
 	for _, user := range userIDs {
 		args = append(args, user)
 	}
-	waiting, err = a.wake.Run(ctx, a.client, a.keys(partition), args...).Int()
+	waiting, err = a.wake.Run(ctx, a.Client, a.ScriptKeys(partition), args...).Int()
 	if err != nil {
-		return 0, fmt.Errorf("wake users of partition %d: %w", partition, lost(err))
+		return 0, fmt.Errorf("wake users of partition %d: %w", partition, keyspace.Fault(err))
 	}
 	return waiting, nil
 }
@@ -191,9 +192,9 @@ func (a *Agendas) hurryOnce(ctx context.Context, partition, at int, move bool, u
 	for _, user := range userIDs {
 		args = append(args, user)
 	}
-	reply, err := a.run(ctx, a.hurry, partition, args)
+	reply, err := a.Run(ctx, a.hurry, partition, args)
 	if err != nil {
-		return 0, 0, nil, fmt.Errorf("hurry users of partition %d: %w", partition, lost(err))
+		return 0, 0, nil, fmt.Errorf("hurry users of partition %d: %w", partition, keyspace.Fault(err))
 	}
 	r := reader{fields: reply}
 	found := r.list(2)
@@ -201,4 +202,24 @@ func (a *Agendas) hurryOnce(ctx context.Context, partition, at int, move bool, u
 		ids = append(ids, found.text(i))
 	}
 	return int(r.number(0)), int(r.number(1)), ids, r.fault
+}
+
+// Awake tells for each of some users whether they have a wake-up in time for what waits.
+func (a *Agendas) Awake(ctx context.Context, userIDs []string) ([]bool, error) {
+	awake := make([]bool, len(userIDs))
+	user := func(i int) string { return userIDs[i] }
+	return awake, a.InBatches(len(userIDs), user, func(partition int, part []int) error {
+		args := make([]any, len(part))
+		for n, i := range part {
+			args[n] = userIDs[i]
+		}
+		reply, err := a.awake.Run(ctx, a.Client, a.ScriptKeys(partition), args...).Int64Slice()
+		if err != nil {
+			return fmt.Errorf("look for the wake-ups of users of partition %d: %w", partition, err)
+		}
+		for n, i := range part {
+			awake[i] = reply[n] == 1
+		}
+		return nil
+	})
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
 	"github.com/pacer-notify/pacer/internal/agenda/player"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
@@ -26,9 +27,9 @@ func (a *Agendas) Take(ctx context.Context, r dispatch.TakeRequest) (dispatch.Ta
 	a.rounds[r.Partition].RLock()
 	defer a.rounds[r.Partition].RUnlock()
 	args = a.takeArgs(args, r)
-	fields, err := a.run(ctx, a.take, r.Partition, args)
+	fields, err := a.Run(ctx, a.take, r.Partition, args)
 	if err != nil {
-		return dispatch.TakeResult{}, fmt.Errorf("take from partition %d: %w", r.Partition, lost(err))
+		return dispatch.TakeResult{}, fmt.Errorf("take from partition %d: %w", r.Partition, keyspace.Fault(err))
 	}
 	reply := takeReply{cursor: cursor{fields: fields}, agendas: a, partition: r.Partition}
 	result := reply.read(r)
@@ -149,7 +150,7 @@ type takeReply struct {
 
 func (r *takeReply) read(request dispatch.TakeRequest) dispatch.TakeResult {
 	var result dispatch.TakeResult
-	r.now, r.epoch = r.number(), Epoch(r.text()).number()
+	r.now, r.epoch = r.number(), keyspace.Epoch(r.text()).Number()
 	result.PulledCount = int(r.number())
 	for _, w := range request.Wakeups {
 		result.Results = append(result.Results, r.wakeup(w.UserID))

@@ -25,7 +25,7 @@ type End struct {
 // come again until [Agendas.Acknowledge].
 func (a *Agendas) EachEnds(ctx context.Context, partition, n int, do func([]End) error) error {
 	for cursor := uint64(0); ; {
-		pairs, next, err := a.client.HScan(ctx, a.partitions[partition]+"z", cursor, "", int64(n)).Result()
+		pairs, next, err := a.Client.HScan(ctx, a.Prefixes()[partition]+"z", cursor, "", int64(n)).Result()
 		if err != nil {
 			return fmt.Errorf("read what ended in partition %d: %w", partition, err)
 		}
@@ -58,7 +58,7 @@ func endsOf(pairs []string) ([]End, error) {
 		}
 		reason, detail, _ := strings.Cut(reason, "\t")
 		ends = append(ends, End{
-			ID: pairs[i], Status: statuses[pairs[i+1][:1]], Reason: reason, Detail: Explain(reason, detail),
+			ID: pairs[i], Status: StatusOf(pairs[i+1][:1]), Reason: reason, Detail: Explain(reason, detail),
 			At: time.UnixMicro(moment),
 		})
 	}
@@ -71,7 +71,7 @@ func (a *Agendas) HasEnd(ctx context.Context, partition int, ids []string) ([]bo
 	if len(ids) == 0 {
 		return has, nil
 	}
-	ends, err := a.client.HMGet(ctx, a.partitions[partition]+"z", ids...).Result()
+	ends, err := a.Client.HMGet(ctx, a.Prefixes()[partition]+"z", ids...).Result()
 	if err != nil {
 		return nil, fmt.Errorf("look for ends of notifications in partition %d: %w", partition, err)
 	}
@@ -86,7 +86,7 @@ func (a *Agendas) Acknowledge(ctx context.Context, partition int, ids []string) 
 	if len(ids) == 0 {
 		return nil
 	}
-	if err := a.client.HDel(ctx, a.partitions[partition]+"z", ids...).Err(); err != nil {
+	if err := a.Client.HDel(ctx, a.Prefixes()[partition]+"z", ids...).Err(); err != nil {
 		return fmt.Errorf("acknowledge what ended in partition %d: %w", partition, err)
 	}
 	return nil

@@ -46,8 +46,8 @@ type UserWaiting struct {
 // UserAgenda reads what waits for a user.
 func (a *Agendas) UserAgenda(ctx context.Context, userID string) (*UserAgenda, error) {
 	all := &UserAgenda{Partition: a.PartitionOf(userID)}
-	prefix := a.partitions[all.Partition]
-	pipe := a.client.Pipeline()
+	prefix := a.Prefixes()[all.Partition]
+	pipe := a.Client.Pipeline()
 	fields := pipe.HGetAll(ctx, prefix+"a:"+userID)
 	later := pipe.ZRange(ctx, prefix+"r:"+userID, 0, laterRead-1)
 	laterCount := pipe.ZCard(ctx, prefix+"r:"+userID)
@@ -81,10 +81,10 @@ func waitingIn(all map[string]*UserWaiting, category string) *UserWaiting {
 func (a *Agendas) readBacklogs(ctx context.Context, prefix, userID string, fields map[string]string,
 	all map[string]*UserWaiting,
 ) error {
-	pipe := a.client.Pipeline()
+	pipe := a.Client.Pipeline()
 	sizes, firsts := map[string]*redis.IntCmd{}, map[string]*redis.StringSliceCmd{}
 	for category := range fields {
-		if !isCategory(category) {
+		if !IsCategory(category) {
 			continue
 		}
 		key := prefix + "w:" + category + ":" + userID
@@ -106,7 +106,7 @@ func (a *Agendas) readBacklogs(ctx context.Context, prefix, userID string, field
 
 // readLater counts notifications that are later, by category.
 func (a *Agendas) readLater(ctx context.Context, prefix string, ids []string, all map[string]*UserWaiting) error {
-	pipe := a.client.Pipeline()
+	pipe := a.Client.Pipeline()
 	replies := make([]*redis.SliceCmd, len(ids))
 	for i, id := range ids {
 		replies[i] = pipe.HMGet(ctx, prefix+"n:"+id, "c", "s", "w")
@@ -149,12 +149,12 @@ type UserWindows struct {
 // UserWindows returns how far the limits of a user's category are used, and by which notifications.
 func (a *Agendas) UserWindows(ctx context.Context, userID, category string) (UserWindows, error) {
 	plan := a.cfg.Settings(userID, category).Plan
-	key, prefix := throttle.Key{User: userID, Category: category}, a.prefixOf(userID)
-	usage, err := throttle.NewRedis(a.client, a.prefixOf).Peek(ctx, key, plan)
+	key, prefix := throttle.Key{User: userID, Category: category}, a.PrefixOf(userID)
+	usage, err := throttle.NewRedis(a.Client, a.PrefixOf).Peek(ctx, key, plan)
 	if err != nil {
 		return UserWindows{}, err
 	}
-	pipe := a.client.Pipeline()
+	pipe := a.Client.Pipeline()
 	log := &redis.ZSliceCmd{}
 	if plan.Algorithm.KeepsLog() {
 		log = pipe.ZRevRangeWithScores(ctx, plan.StateKey(prefix, key), 0, windowRead-1)
@@ -167,7 +167,7 @@ func (a *Agendas) UserWindows(ctx context.Context, userID, category string) (Use
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		return UserWindows{}, fmt.Errorf("read the windows of category %s: %w", category, err)
 	}
-	w := UserWindows{Usage: usage, Admitted: times(log)}
+	w := UserWindows{Usage: usage, Admitted: Moments(log)}
 	slices.Reverse(w.Admitted)
 	entries := slices.Clone(log.Val())
 	for _, capLog := range capLogs {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
 	"github.com/pacer-notify/pacer/internal/agenda/player"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
@@ -62,6 +63,9 @@ var statuses = map[string]notification.Status{
 	"E": notification.StatusExpired, "C": notification.StatusCancelled, "R": notification.StatusReplaced,
 }
 
+// StatusOf is the status that a letter of the scripts stands for; empty for any other text.
+func StatusOf(letter string) notification.Status { return statuses[letter] }
+
 // Lookup returns what is known of a notification, or [notification.ErrNotFound].
 func (a *Agendas) Lookup(ctx context.Context, id string) (*State, error) {
 	partition, err := a.Locate(ctx, id)
@@ -73,7 +77,7 @@ func (a *Agendas) Lookup(ctx context.Context, id string) (*State, error) {
 
 // LookupIn is [Agendas.Lookup] for a notification whose partition is known.
 func (a *Agendas) LookupIn(ctx context.Context, partition int, id string) (*State, error) {
-	fields, err := a.client.HGetAll(ctx, a.partitions[partition]+"n:"+id).Result()
+	fields, err := a.Client.HGetAll(ctx, a.Prefixes()[partition]+"n:"+id).Result()
 	if err != nil {
 		return nil, fmt.Errorf("read notification %s: %w", id, err)
 	}
@@ -83,7 +87,7 @@ func (a *Agendas) LookupIn(ctx context.Context, partition int, id string) (*Stat
 	state := a.parse(id, partition, fields)
 	if state.Status.Waiting() {
 		if err := a.findPlace(ctx, state); err != nil {
-			return nil, fmt.Errorf("find the place of notification %s: %w", id, lost(err))
+			return nil, fmt.Errorf("find the place of notification %s: %w", id, keyspace.Fault(err))
 		}
 	}
 	return state, nil
@@ -144,7 +148,7 @@ func (a *Agendas) parse(id string, partition int, fields map[string]string) *Sta
 		AcceptedAt: accepted,
 		Arrival:    int64(integer("v")),
 		WaitsSince: slices.MaxFunc([]time.Time{accepted, at("t"), at("n")}, time.Time.Compare),
-		Status:     statuses[fields["s"]],
+		Status:     StatusOf(fields["s"]),
 		Attempts:   integer("g") - integer("o"),
 		Generation: integer("g"),
 		Failures:   integer("f"),
@@ -310,10 +314,10 @@ func (a *Agendas) Cancel(ctx context.Context, id string) error {
 
 // CancelIn is [Agendas.Cancel] for a notification whose partition is known, with a reason.
 func (a *Agendas) CancelIn(ctx context.Context, partition int, id, reason string) error {
-	done, err := a.cancel.Run(ctx, a.client, a.keys(partition), id, a.retention, reason).Int()
+	done, err := a.cancel.Run(ctx, a.Client, a.ScriptKeys(partition), id, a.retention, reason).Int()
 	switch {
 	case err != nil:
-		return fmt.Errorf("cancel notification %s: %w", id, lost(err))
+		return fmt.Errorf("cancel notification %s: %w", id, keyspace.Fault(err))
 	case done < 0:
 		return notification.ErrNotFound
 	case done == 0:
@@ -325,10 +329,11 @@ func (a *Agendas) CancelIn(ctx context.Context, partition int, id, reason string
 // Superseded reports whether a newer notification with the user, category and collapse key of n was accepted, whatever
 // became of it. It is remembered for as long as n can be sent again, which ends with the retention.
 func (a *Agendas) Superseded(ctx context.Context, n *notification.Notification) (bool, error) {
-	keys := a.keys(a.PartitionOf(n.UserID))
-	superseded, err := a.superseded.Run(ctx, a.client, keys, n.ID, n.Category, n.UserID).Bool()
+	keys := a.ScriptKeys(a.PartitionOf(n.UserID))
+	superseded, err := a.superseded.Run(ctx, a.Client, keys, n.ID, n.Category, n.UserID).Bool()
 	if err != nil {
-		return false, fmt.Errorf("look for a newer one with the collapse key of notification %s: %w", n.ID, lost(err))
+		return false, fmt.Errorf("look for a newer one with the collapse key of notification %s: %w", n.ID,
+			keyspace.Fault(err))
 	}
 	return superseded, nil
 }

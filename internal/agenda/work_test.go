@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/maintenance"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/throttle"
@@ -103,7 +104,7 @@ func TestTheWorkOfARebuildDoesNotGrow(t *testing.T) {
 		store := w.openGuarded()
 		const token = "token"
 		partition := w.store.PartitionOf("ada")
-		if err := store.BeginRebuild(t.Context(), []int{partition}, token); err != nil {
+		if err := beginRebuild(t.Context(), store, []int{partition}, token); err != nil {
 			t.Fatal(err)
 		}
 		restore := func(from int) {
@@ -216,7 +217,7 @@ func (w *world) workOfEach(n int) []work {
 		{script: "promise, next", do: func() { w.state("next") }},
 		{
 			script: "standing",
-			do:     func() { _, err := w.store.Find(ctx, []agenda.Entry{plain(last)}); must(err) },
+			do:     func() { _, err := maintenance.Of(w.store).Find(ctx, []agenda.Entry{plain(last)}); must(err) },
 		},
 		{script: "awake", do: func() { _, err := w.store.Awake(ctx, []string{"ada"}); must(err) }},
 		{script: "stats", do: func() { w.total() }},

@@ -1,6 +1,7 @@
 package agenda_test
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"math"
@@ -13,6 +14,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
+	"github.com/pacer-notify/pacer/internal/agenda/maintenance"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/stats"
@@ -307,7 +310,7 @@ func (w *world) settle(o dispatch.Outcome) dispatch.Settlement {
 func (w *world) sweep() dispatch.Repairs {
 	w.t.Helper()
 	for partition := range partitions {
-		key := agenda.PartitionPrefix(partition) + "sweep"
+		key := keyspace.Prefix(partition) + "sweep"
 		if err := w.client.HSet(w.test.Context(), key, "last", w.now.Add(-time.Second).UnixMicro()).Err(); err != nil {
 			w.t.Fatalf("set the last sweep: %v", err)
 		}
@@ -428,4 +431,22 @@ func brokenBy(admitted []time.Time, rules ...throttle.Rule) int {
 		}
 	}
 	return broken
+}
+
+// beginRebuild stops partitions and empties them.
+func beginRebuild(ctx context.Context, store *agenda.Agendas, partitions []int, token string) error {
+	m := maintenance.Of(store)
+	if _, err := m.Stop(ctx, partitions, token, ""); err != nil {
+		return err
+	}
+	kept := map[int]maintenance.Kept{}
+	for _, partition := range partitions {
+		kept[partition] = maintenance.Kept{Ends: true}
+	}
+	return m.Empty(ctx, kept, token)
+}
+
+// built is how a partition was built that is numbered and on a server.
+func built(number int64, identity string) maintenance.Built {
+	return maintenance.Built{Epoch: keyspace.NewEpoch(number, identity)}
 }

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/maintenance"
 	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/endpoints"
 	"github.com/pacer-notify/pacer/internal/events"
@@ -39,7 +40,7 @@ func (d *Deployment) settleStore(ctx context.Context) error {
 		}
 	}
 	t, err := d.Agendas.Stats(ctx)
-	elsewhere, fault := d.Agendas.Elsewhere(ctx) // a rebuild that has begun meanwhile shows by now
+	elsewhere, fault := maintenance.Of(d.Agendas).Elsewhere(ctx) // a rebuild that has begun meanwhile shows by now
 	waits := t.Queued + t.Deferred + t.Scheduled + t.Retrying + t.Sending
 	switch err = errors.Join(err, fault); {
 	case err == nil && elsewhere && d.Relay == nil:
@@ -74,7 +75,7 @@ func (a *adoption) run(ctx context.Context) error {
 
 // check refuses to adopt what belongs to another database, or to processes that still run, and fences the partitions.
 func (a *adoption) check(ctx context.Context) error {
-	if built, err := a.into.Agendas.WasBuilt(ctx); err != nil {
+	if built, err := maintenance.Of(a.into.Agendas).WasBuilt(ctx); err != nil {
 		return err
 	} else if built {
 		return refusal.New("Redis at %s belongs to another database than DATABASE_URL, which is new: name that database, or a Redis that is empty",
@@ -86,7 +87,7 @@ func (a *adoption) check(ctx context.Context) error {
 		return refusal.New("process %s on %s runs without DATABASE_URL: stop every dispatcher, then start them with it",
 			running.ID, running.Host)
 	}
-	return a.into.Agendas.Fence(ctx, a.to.Mark)
+	return maintenance.Of(a.into.Agendas).Fence(ctx, a.to.Mark)
 }
 
 func (a *adoption) pauses(ctx context.Context) error {
@@ -175,7 +176,7 @@ func (a *adoption) notifications(ctx context.Context) error {
 }
 
 func (a *adoption) admissions(ctx context.Context) error {
-	return a.into.Agendas.EachLogged(ctx, func(logged []agenda.Logged) error {
+	return maintenance.Of(a.into.Agendas).EachLogged(ctx, func(logged []maintenance.Logged) error {
 		return a.to.Count(ctx, logged, a.into.Rules.CategoryNames())
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/maintenance"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/store/postgres/adopt"
 	"github.com/pacer-notify/pacer/internal/store/redis"
@@ -50,7 +51,7 @@ func TestAMillionAdopted(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			return agendas.EachLogged(t.Context(), func(logged []agenda.Logged) error {
+			return maintenance.Of(agendas).EachLogged(t.Context(), func(logged []maintenance.Logged) error {
 				return to.Count(t.Context(), logged, []string{"chat"})
 			})
 		})

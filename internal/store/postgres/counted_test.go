@@ -4,7 +4,8 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
+	"github.com/pacer-notify/pacer/internal/agenda/maintenance"
 )
 
 // Redis comes back with counts of before an earlier rebuild, which the database has. They are not counted again, nor
@@ -18,7 +19,7 @@ func TestCountsOfBeforeARebuildAreCountedOnce(t *testing.T) {
 			w.accept(t, "ada", "slow", 5)
 			w.deliverAll(t)
 			ada := w.agendas.PartitionOf("ada")
-			keys, old := []string{agenda.PartitionPrefix(ada) + "c", agenda.PartitionPrefix(ada) + "epoch"}, []string{}
+			keys, old := []string{keyspace.Prefix(ada) + "c", keyspace.Prefix(ada) + "epoch"}, []string{}
 			for _, key := range keys {
 				old = append(old, w.redis.Dump(t.Context(), key).Val())
 			}
@@ -35,8 +36,8 @@ func TestCountsOfBeforeARebuildAreCountedOnce(t *testing.T) {
 				}
 			}
 			if dies {
-				_, stopped := w.agendas.Stop(t.Context(), []int{ada}, "dies", "")
-				emptied := w.agendas.Empty(t.Context(), map[int]agenda.Kept{ada: {}}, "dies")
+				_, stopped := maintenance.Of(w.agendas).Stop(t.Context(), []int{ada}, "dies", "")
+				emptied := maintenance.Of(w.agendas).Empty(t.Context(), map[int]maintenance.Kept{ada: {}}, "dies")
 				left := w.redis.Restore(t.Context(), keys[0], 0, old[0]).Err() // it died before it removed the counts
 				if err := errors.Join(stopped, emptied, left); err != nil {
 					t.Fatal(err)

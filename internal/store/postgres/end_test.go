@@ -10,6 +10,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/store/postgres"
@@ -37,7 +38,7 @@ func (w *world) acceptOne(t *testing.T, n notification.Notification) {
 func (w *world) prefix() string { return w.prefixOf("ada") }
 
 func (w *world) prefixOf(user string) string {
-	return agenda.PartitionPrefix(w.agendas.PartitionOf(user))
+	return keyspace.Prefix(w.agendas.PartitionOf(user))
 }
 
 // lapse ends the lease of a notification in both stores, as if its worker had been killed long ago, and sweeps.

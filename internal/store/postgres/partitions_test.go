@@ -15,6 +15,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/stats"
 	"github.com/pacer-notify/pacer/internal/store/postgres"
@@ -33,7 +34,7 @@ type onePartitionAway struct {
 }
 
 func (o *onePartitionAway) about(command goredis.Cmder) bool {
-	prefix := agenda.PartitionPrefix(int(o.partition.Load()))
+	prefix := keyspace.Prefix(int(o.partition.Load()))
 	for _, arg := range command.Args() {
 		if text, ok := arg.(string); ok && strings.HasPrefix(text, prefix) {
 			command.SetErr(errShard)
@@ -141,7 +142,7 @@ func (w *world) enqueueMany(t *testing.T, user string, n int) {
 // evict removes all that Redis has of a partition but its epoch, so that the partition seems to be as it was.
 func (w *world) evict(t *testing.T, partition int) {
 	t.Helper()
-	prefix := agenda.PartitionPrefix(partition)
+	prefix := keyspace.Prefix(partition)
 	keys, err := w.redis.Keys(t.Context(), prefix+"*").Result()
 	if err != nil {
 		t.Fatal(err)

@@ -32,6 +32,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/maintenance"
 	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/store/postgres/limited"
@@ -117,7 +118,8 @@ type Store struct {
 func New(pool *pgxpool.Pool, agendas *agenda.Agendas, cfg Config) *Store {
 	cfg = cfg.withDefaults()
 	stores := &seam.Stores{
-		Pool: pool, DB: limited.New(pool, cfg.StatementTimeout), Changes: limited.NewPatient(pool), Agendas: agendas,
+		Pool: pool, DB: limited.New(pool, cfg.StatementTimeout), Changes: limited.NewPatient(pool),
+		Agendas:          maintenance.Of(agendas),
 		StatementTimeout: cfg.StatementTimeout, PlacePatience: cfg.PlacePatience, Log: cfg.Log,
 	}
 	ends := outbox.NewEnds(stores)

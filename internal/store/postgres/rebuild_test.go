@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
 	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/queue"
@@ -103,7 +103,7 @@ func TestARebuildTellsAsItBeginsAndAsItEnds(t *testing.T) {
 	relay := relay.New(w.store.Stores, relay.Config{
 		Windows: func(string) time.Duration { return time.Hour },
 		Rebuilding: func(ctx context.Context) {
-			built = append(built, client.Exists(ctx, agenda.PartitionPrefix(0)+"epoch").Val())
+			built = append(built, client.Exists(ctx, keyspace.Prefix(0)+"epoch").Val())
 		},
 	})
 	w.flush(t)
@@ -197,10 +197,10 @@ func TestARebuildOnOtherDataBeginsAgain(t *testing.T) {
 	relay := relay.New(w.store.Stores, relay.Config{
 		Windows: func(string) time.Duration { loseOnce(); return time.Hour }, // asked after the backlogs are restored
 	})
-	if _, err := relay.RebuildLost(t.Context()); !errors.Is(err, agenda.ErrLost) {
-		t.Errorf("the rebuild says %v, want %v", err, agenda.ErrLost)
+	if _, err := relay.RebuildLost(t.Context()); !errors.Is(err, dispatch.ErrLost) {
+		t.Errorf("the rebuild says %v, want %v", err, dispatch.ErrLost)
 	}
-	if n := client.Exists(t.Context(), agenda.PartitionPrefix(0)+"epoch").Val(); n != 0 {
+	if n := client.Exists(t.Context(), keyspace.Prefix(0)+"epoch").Val(); n != 0 {
 		t.Error("the partition goes on")
 	}
 	done, err := relay.RebuildLost(t.Context())

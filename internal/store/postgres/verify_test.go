@@ -11,6 +11,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/store/postgres/rebuild"
@@ -182,7 +183,7 @@ func TestVerifyGoesOnAfterALostPartition(t *testing.T) {
 		t.Fatal(keys, err)
 	}
 	other := neighbour(t)
-	keys = append(keys, agenda.PartitionPrefix(w.agendas.PartitionOf(other))+"w:free:"+other)
+	keys = append(keys, keyspace.Prefix(w.agendas.PartitionOf(other))+"w:free:"+other)
 	if err := w.redis.Del(t.Context(), keys...).Err(); err != nil {
 		t.Fatal(err)
 	}

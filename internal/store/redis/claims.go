@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
 	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/plural"
@@ -153,5 +154,5 @@ func (k *claims) holder(ctx context.Context, key string) (string, error) {
 
 // claimName names the claim of an id ("i:") or a key ("k:"), which stands in its own partition.
 func (k *claims) claimName(kind, of string) string {
-	return agenda.PartitionPrefix(k.agendas.PartitionOf(of)) + kind + of
+	return keyspace.Prefix(k.agendas.PartitionOf(of)) + kind + of
 }

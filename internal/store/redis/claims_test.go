@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
 	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/store/redis"
@@ -46,7 +47,7 @@ func TestAClaimWithoutItsNotification(t *testing.T) {
 			}
 			store := redis.New(client, agendas)
 			at := strconv.FormatInt(time.Now().Add(-c.ago).UnixMicro(), 10)
-			name := agenda.PartitionPrefix(0) + "k:key"
+			name := keyspace.Prefix(0) + "k:key"
 			if err := client.Set(t.Context(), name, "body first "+at, 0).Err(); err != nil {
 				t.Fatal(err)
 			}
@@ -93,7 +94,7 @@ func TestAKeyIsFreeADayLaterAndAfterTheEnd(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			hash := agenda.PartitionPrefix(0) + "n:first"
+			hash := keyspace.Prefix(0) + "n:first"
 			if err := client.HIncrBy(t.Context(), hash, "A", -25*time.Hour.Microseconds()).Err(); err != nil {
 				t.Fatal(err)
 			}
@@ -139,7 +140,7 @@ func TestAClaimOutlastsItsNotification(t *testing.T) {
 		if _, err := store.Accept(t.Context(), []*notification.Notification{n}); err != nil {
 			t.Fatal(err)
 		}
-		left, err := client.PTTL(t.Context(), agenda.PartitionPrefix(0)+"k:"+name).Result()
+		left, err := client.PTTL(t.Context(), keyspace.Prefix(0)+"k:"+name).Result()
 		if err != nil || (c.want-left).Abs() > time.Minute {
 			t.Errorf("%s: it is claimed for %s, %v; want %s", name, left, err, c.want)
 		}

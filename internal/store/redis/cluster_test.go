@@ -11,6 +11,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/maintenance"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/invariant"
 	"github.com/pacer-notify/pacer/internal/notification"
@@ -48,7 +49,7 @@ func TestAllServersOfAClusterAreRead(t *testing.T) {
 		t.Errorf("found %d that have not ended, %v; want %d", len(open), err, users)
 	}
 	waiting := map[string]bool{}
-	if err := agendas.EachWaiting(t.Context(), page, func(some []agenda.Waiting) error {
+	if err := maintenance.Of(agendas).EachWaiting(t.Context(), page, func(some []maintenance.Waiting) error {
 		for _, one := range some {
 			waiting[one.ID] = true
 		}

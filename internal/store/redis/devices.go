@@ -14,6 +14,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
+	"github.com/pacer-notify/pacer/internal/agenda/maintenance"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/script"
 )
@@ -67,12 +69,12 @@ type devices struct {
 
 // devicesKey is the hash of a user's devices, by id.
 func (s *devices) devicesKey(userID string) string {
-	return agenda.PartitionPrefix(s.agendas.PartitionOf(userID)) + "dev:" + userID
+	return keyspace.Prefix(s.agendas.PartitionOf(userID)) + "dev:" + userID
 }
 
 // deliveriesKey is the hash of what became of a notification, by device.
 func (s *devices) deliveriesKey(n *notification.Notification) string {
-	return agenda.PartitionPrefix(s.agendas.PartitionOf(n.UserID)) + "o:" + n.ID
+	return keyspace.Prefix(s.agendas.PartitionOf(n.UserID)) + "o:" + n.ID
 }
 
 // PutDevice implements devices.Store.
@@ -155,7 +157,7 @@ func (s *devices) Devices(ctx context.Context, userID string) ([]notification.De
 
 // EachWithDevices calls do, with some at a time, for the users who have devices.
 func (s *devices) EachWithDevices(ctx context.Context, do func(userIDs []string) error) error {
-	return s.agendas.EachKey(ctx, "dev:", func(_ redis.UniversalClient, keys []string) error {
+	return maintenance.Of(s.agendas).EachKey(ctx, "dev:", func(_ redis.UniversalClient, keys []string) error {
 		users := make([]string, len(keys))
 		for i, key := range keys {
 			_, users[i], _ = strings.Cut(key, "}:dev:")

@@ -8,6 +8,7 @@ import (
 	"unique"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/maintenance"
 	"github.com/pacer-notify/pacer/internal/invariant"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/throttle"
@@ -25,14 +26,14 @@ type evidence struct{ agendas *agenda.Agendas }
 func (s *evidence) Admissions(ctx context.Context, after, until throttle.Micros,
 	window func(userID string) time.Duration, do func(invariant.Admission) error,
 ) error {
-	counts := func(n *agenda.Known) bool {
+	counts := func(n *maintenance.Known) bool {
 		return n.Status == notification.StatusDelivered && !n.Refunded && n.AdmittedAt <= until &&
 			n.AdmittedAt > throttle.MicrosOf(after.Time().Add(-window(n.UserID)))
 	}
 	partitions := s.agendas.Partitions()
 	p := pass{until: placed{partition: partitions}}
 	for more := true; more; {
-		err := s.agendas.EachKnown(ctx, p.covers, func(n agenda.Known) error {
+		err := maintenance.Of(s.agendas).EachKnown(ctx, p.covers, func(n maintenance.Known) error {
 			if counts(&n) {
 				p.add(&n)
 			}
@@ -78,7 +79,7 @@ func (p *pass) covers(partition int) bool {
 }
 
 // add takes one, if it is among the first. Texts that many have are kept once.
-func (p *pass) add(n *agenda.Known) {
+func (p *pass) add(n *maintenance.Known) {
 	same := func(text string) string { return unique.Make(text).Value() }
 	one := placed{partition: n.Partition, Admission: invariant.Admission{
 		ID: n.ID, UserID: same(n.UserID), Category: same(n.Category), Channel: same(n.Channel), At: n.AdmittedAt,
@@ -117,7 +118,7 @@ func (p *pass) next(partitions int) bool {
 // EachOpen implements [invariant.Source].
 func (s *evidence) EachOpen(ctx context.Context, before time.Time, do func(invariant.Open) error) error {
 	everywhere := func(int) bool { return true }
-	return s.agendas.EachKnown(ctx, everywhere, func(n agenda.Known) error {
+	return maintenance.Of(s.agendas).EachKnown(ctx, everywhere, func(n maintenance.Known) error {
 		if n.Status.Ended() || !n.AcceptedAt.Before(before) {
 			return nil
 		}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/store/redis"
 	"github.com/pacer-notify/pacer/internal/store/storetest"
@@ -26,7 +27,7 @@ func TestTheNewestIsRememberedWhileAnOlderCanBeSentAgain(t *testing.T) {
 	if _, err := redis.New(client, agendas).Accept(t.Context(), []*notification.Notification{n}); err != nil {
 		t.Fatal(err)
 	}
-	keys, err := client.Keys(t.Context(), agenda.PartitionPrefix(0)+"h:*").Result()
+	keys, err := client.Keys(t.Context(), keyspace.Prefix(0)+"h:*").Result()
 	if err != nil || len(keys) != 1 {
 		t.Fatalf("keys %q, %v; want one", keys, err)
 	}

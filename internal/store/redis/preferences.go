@@ -14,6 +14,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
+	"github.com/pacer-notify/pacer/internal/agenda/maintenance"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/patience"
 	"github.com/pacer-notify/pacer/internal/record"
@@ -55,7 +57,7 @@ func preferencesOf(r record.Record) (p notification.Preferences, err error) {
 
 // preferencesKeys are the keys of the preferences of a partition's users.
 func preferencesKeys(partition int) recordKeys {
-	return keysOf(agenda.PartitionPrefix(partition), "preferences", record.Log{})
+	return keysOf(keyspace.Prefix(partition), "preferences", record.Log{})
 }
 
 // Preferences returns the preferences of a user, or the zero value when there are none.
@@ -195,7 +197,7 @@ func (s *preferences) cancelOptedOut(ctx context.Context, userID string, p *noti
 		return nil
 	}
 	var unwanted []string
-	err := s.agendas.EachOfUser(ctx, userID, func(k agenda.Known) error {
+	err := maintenance.Of(s.agendas).EachOfUser(ctx, userID, func(k maintenance.Known) error {
 		if p.OptsOut(k.Category, notification.Channel(k.Channel)) {
 			unwanted = append(unwanted, k.ID)
 		}

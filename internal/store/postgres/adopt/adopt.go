@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/maintenance"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/refusal"
 	"github.com/pacer-notify/pacer/internal/store/postgres/columns"
@@ -162,7 +163,7 @@ WHERE a.category <> '' OR n.id IS NOT NULL
 ON CONFLICT DO NOTHING`
 
 // Count notes admissions, after all notifications. The policy names the categories.
-func (a *Adoption) Count(ctx context.Context, logged []agenda.Logged, categories []string) error {
+func (a *Adoption) Count(ctx context.Context, logged []maintenance.Logged, categories []string) error {
 	n, now := len(logged), throttle.MicrosOf(time.Now())
 	users, of, tokens, moments := make([]string, n), make([]string, n), make([]string, n), make([]int64, n)
 	for i, l := range logged {

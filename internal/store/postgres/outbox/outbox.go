@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/store/postgres/columns"
 	"github.com/pacer-notify/pacer/internal/store/postgres/limited"
@@ -228,7 +229,7 @@ func (a *partitionsAway) has(partition int) bool {
 // notifications are placed later.
 func (a *partitionsAway) err() error {
 	for _, err := range a.errs {
-		if !errors.Is(err, agenda.ErrLost) && !errors.Is(err, agenda.ErrFull) {
+		if !errors.Is(err, dispatch.ErrLost) && !errors.Is(err, agenda.ErrFull) {
 			return err
 		}
 	}

@@ -8,7 +8,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
+	"github.com/pacer-notify/pacer/internal/agenda/maintenance"
 	"github.com/pacer-notify/pacer/internal/store/postgres/limited"
 )
 
@@ -56,7 +57,7 @@ RETURNING mark`
 
 // Look is what Redis says of the partitions that could be reached, and what Postgres says of them after that.
 type Look struct {
-	builds map[int]agenda.Built
+	builds map[int]maintenance.Built
 	epochs map[int]int64
 	ours   map[string]bool // which of their marks belong to Postgres's present history
 	mark   string          // the latest
@@ -64,18 +65,18 @@ type Look struct {
 }
 
 // look asks Postgres with lostSQL about partitions that were built so.
-func (r *Rebuilder) look(ctx context.Context, builds map[int]agenda.Built, marks bool) (*Look, error) {
+func (r *Rebuilder) look(ctx context.Context, builds map[int]maintenance.Built, marks bool) (*Look, error) {
 	return r.read(ctx, builds, marks, r.stores.DB.QueryRow(ctx, lostSQL, marksOf(builds), marks))
 }
 
 // LookCalm does the same with calmSQL. counts says whether this process counts what others accepted.
-func (r *Rebuilder) LookCalm(ctx context.Context, builds map[int]agenda.Built, counts bool) (*Look, error) {
+func (r *Rebuilder) LookCalm(ctx context.Context, builds map[int]maintenance.Built, counts bool) (*Look, error) {
 	row := r.stores.DB.QueryRow(ctx, calmSQL, marksOf(builds), true, counts)
 	return r.read(ctx, builds, true, row)
 }
 
 // marksOf lists the marks of partitions, each once.
-func marksOf(builds map[int]agenda.Built) []string {
+func marksOf(builds map[int]maintenance.Built) []string {
 	marks := map[string]bool{}
 	for _, built := range builds {
 		marks[built.Mark] = true
@@ -84,7 +85,7 @@ func marksOf(builds map[int]agenda.Built) []string {
 }
 
 // read reads what Postgres says. With marks, it has the partitions remember the latest mark.
-func (r *Rebuilder) read(ctx context.Context, builds map[int]agenda.Built, marks bool, row pgx.Row) (*Look, error) {
+func (r *Rebuilder) read(ctx context.Context, builds map[int]maintenance.Built, marks bool, row pgx.Row) (*Look, error) {
 	seen := &Look{builds: builds, epochs: map[int]int64{}, ours: map[string]bool{}}
 	var partitions []int
 	var numbers []int64
@@ -113,13 +114,13 @@ func (r *Rebuilder) read(ctx context.Context, builds map[int]agenda.Built, marks
 // Lost reports whether a partition has to be rebuilt.
 func (l *Look) Lost(partition int, identity string) bool {
 	built := l.builds[partition]
-	return built.Epoch != agenda.NewEpoch(l.epochs[partition], identity) || !l.ours[built.Mark]
+	return built.Epoch != keyspace.NewEpoch(l.epochs[partition], identity) || !l.ours[built.Mark]
 }
 
 // kept is what of a partition a rebuild need not replace. What Redis ended under another history may be open in this
 // one. But Redis has counted every admission that an older state of the same database has, and those that it lacks.
-func (l *Look) kept(partition int) agenda.Kept {
+func (l *Look) kept(partition int) maintenance.Kept {
 	mark := l.builds[partition].Mark
 	of := func(mark string) string { name, _, _ := strings.Cut(mark, "."); return name }
-	return agenda.Kept{Ends: l.ours[mark], Windows: !l.ours[mark] && mark != "" && of(mark) == of(l.mark)}
+	return maintenance.Kept{Ends: l.ours[mark], Windows: !l.ours[mark] && mark != "" && of(mark) == of(l.mark)}
 }

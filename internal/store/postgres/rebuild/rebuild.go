@@ -15,6 +15,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
+	"github.com/pacer-notify/pacer/internal/agenda/maintenance"
 	"github.com/pacer-notify/pacer/internal/plural"
 	"github.com/pacer-notify/pacer/internal/store/postgres/connect"
 	"github.com/pacer-notify/pacer/internal/store/postgres/limited"
@@ -126,7 +128,7 @@ func (r *Rebuilder) allAlone(ctx context.Context) (Rebuilt, error) {
 	}
 	var away error
 	rebuilt, err := r.alone(ctx, identity, func() (*Look, []int, error) {
-		var builds map[int]agenda.Built
+		var builds map[int]maintenance.Built
 		builds, away = r.stores.Agendas.Builds(ctx)
 		seen, err := r.look(ctx, builds, false)
 		return seen, slices.Sorted(maps.Keys(builds)), err
@@ -157,7 +159,7 @@ func (r *Rebuilder) alone(ctx context.Context, identity string, which func() (*L
 	r.stores.Log.InfoContext(ctx, "rebuilding partitions that have lost their state", "partitions", len(partitions))
 	work := &run{
 		by: r, seen: seen, identity: identity, token: rand.Text(), partitions: partitions,
-		kept: map[int]agenda.Kept{}, epochs: map[int]int64{},
+		kept: map[int]maintenance.Kept{}, epochs: map[int]int64{},
 	}
 	if err := work.do(ctx); err != nil {
 		return Rebuilt{}, fmt.Errorf("rebuild %s: %w", plural.Of(len(partitions), "partition", "partitions"), err)
@@ -178,7 +180,7 @@ type run struct {
 	seen              *Look
 	identity, token   string
 	partitions        []int
-	kept              map[int]agenda.Kept // what Redis keeps of each
+	kept              map[int]maintenance.Kept // what Redis keeps of each
 	waiting, inFlight int
 	windows           atomic.Int64
 	latest            int64         // the highest number of an epoch that Redis has had
@@ -214,7 +216,7 @@ func (r *run) do(ctx context.Context) error {
 		return err
 	}
 	for _, partition := range r.partitions {
-		built := agenda.Built{Epoch: agenda.NewEpoch(r.epochs[partition], r.identity), Mark: r.mark}
+		built := maintenance.Built{Epoch: keyspace.NewEpoch(r.epochs[partition], r.identity), Mark: r.mark}
 		if err := agendas.EndRebuild(ctx, r.token, partition, built); err != nil {
 			return err
 		}

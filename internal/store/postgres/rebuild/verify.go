@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/maintenance"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/store/postgres/limited"
 	"github.com/pacer-notify/pacer/internal/store/postgres/stream"
@@ -79,7 +80,7 @@ func (r *Rebuilder) verifyEpochs(ctx context.Context, found func(Difference) err
 // verifier compares what the partitions hold.
 type verifier struct {
 	db      limited.DB
-	agendas *agenda.Agendas
+	agendas *maintenance.Agendas
 	windows func(userID string) time.Duration
 	found   func(Difference) error
 	// inFlight are the admissions of deliveries that were in flight when verifyOpen came by.
@@ -94,7 +95,7 @@ func (v *verifier) report(what, id, detail string) error {
 // displacement is a notification that has not ended, and where it stands in Redis: in no place that leads to its end.
 type displacement struct {
 	stream.Open
-	standing agenda.Standing
+	standing maintenance.Standing
 }
 
 // verifyOpen finds notifications that have not ended and are not in Redis.
@@ -179,7 +180,7 @@ func (v *verifier) verifyWaiting(ctx context.Context) error {
 	asleep := doubts[string]{look: v.asleep, found: func(user string) error {
 		return v.report(DiffWakeup, user, "something waits, but no wake-up is set for it in time")
 	}}
-	err := v.agendas.EachWaiting(ctx, waitingPage, func(page []agenda.Waiting) error {
+	err := v.agendas.EachWaiting(ctx, waitingPage, func(page []maintenance.Waiting) error {
 		some, err := v.ended(ctx, page)
 		if err != nil {
 			return err
@@ -208,7 +209,7 @@ func (v *verifier) verifyWaiting(ctx context.Context) error {
 }
 
 // ended returns those that have ended or never existed. What is in the outbox the relay removes.
-func (v *verifier) ended(ctx context.Context, page []agenda.Waiting) (all []surplus, err error) {
+func (v *verifier) ended(ctx context.Context, page []maintenance.Waiting) (all []surplus, err error) {
 	ids := make([]string, len(page))
 	for i := range page {
 		ids[i] = page[i].ID

@@ -7,7 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/maintenance"
 	"github.com/pacer-notify/pacer/internal/store/postgres/limited"
 )
 
@@ -25,7 +25,7 @@ type Stores struct {
 	DB limited.DB
 	// Changes is the pool for the callers of the API that write, except for those that accept.
 	Changes limited.Patient
-	Agendas *agenda.Agendas
+	Agendas *maintenance.Agendas
 	// StatementTimeout bounds every statement but those that accept.
 	StatementTimeout time.Duration
 	// PlacePatience is how long a caller waits for Redis when Postgres has done what it asked for.

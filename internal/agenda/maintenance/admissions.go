@@ -1,4 +1,4 @@
-package agenda
+package maintenance
 
 import (
 	"cmp"
@@ -27,13 +27,13 @@ const loggedPage, loggedAtOnce = 50, 2000
 
 // EachLogged calls do, with some thousands at a time, for the admissions that logs and counters hold. One that stands
 // in several logs comes once for each, first for that of its category. One may come twice.
-func (a *Agendas) EachLogged(ctx context.Context, do func([]Logged) error) error {
+func (m *Agendas) EachLogged(ctx context.Context, do func([]Logged) error) error {
 	for _, kind := range []string{"l:", "f:", "b:", "cap:", "u:"} {
 		read := readLogs
 		if kind == "f:" || kind == "b:" {
 			read = readCounters
 		}
-		if err := a.EachKey(ctx, kind, func(node redis.UniversalClient, keys []string) error {
+		if err := m.EachKey(ctx, kind, func(node redis.UniversalClient, keys []string) error {
 			return read(ctx, node, keys, do)
 		}); err != nil {
 			return err

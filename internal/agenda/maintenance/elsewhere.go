@@ -1,20 +1,18 @@
-package agenda
+package maintenance
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/redis/go-redis/v9"
 )
 
 // Fence has every partition remember the mark of another store that is about to keep the notifications. From then on,
 // the scripts refuse every process that keeps them on Redis.
-func (a *Agendas) Fence(ctx context.Context, mark string) error {
-	pipe := a.client.Pipeline()
-	for _, prefix := range a.partitions {
+func (m *Agendas) Fence(ctx context.Context, mark string) error {
+	pipe := m.Client.Pipeline()
+	for _, prefix := range m.Prefixes() {
 		pipe.Set(ctx, prefix+"mark", mark, 0)
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
@@ -24,19 +22,19 @@ func (a *Agendas) Fence(ctx context.Context, mark string) error {
 }
 
 // Elsewhere reports whether another store keeps the notifications of the deployment, or is about to.
-func (a *Agendas) Elsewhere(ctx context.Context) (bool, error) {
-	return a.anyHas(ctx, "epoch", "mark", "rebuild")
+func (m *Agendas) Elsewhere(ctx context.Context) (bool, error) {
+	return m.anyHas(ctx, "epoch", "mark", "rebuild")
 }
 
 // WasBuilt reports whether a partition was built from another store.
-func (a *Agendas) WasBuilt(ctx context.Context) (bool, error) {
-	return a.anyHas(ctx, "epoch", "counted")
+func (m *Agendas) WasBuilt(ctx context.Context) (bool, error) {
+	return m.anyHas(ctx, "epoch", "counted")
 }
 
 // anyHas reports whether any partition has one of its own keys with these names.
-func (a *Agendas) anyHas(ctx context.Context, names ...string) (bool, error) {
-	pipe := a.client.Pipeline()
-	for _, prefix := range a.partitions {
+func (m *Agendas) anyHas(ctx context.Context, names ...string) (bool, error) {
+	pipe := m.Client.Pipeline()
+	for _, prefix := range m.Prefixes() {
 		for _, name := range names { // one command for all would be refused while a slot of a cluster moves
 			pipe.Exists(ctx, prefix+name)
 		}
@@ -49,16 +47,4 @@ func (a *Agendas) anyHas(ctx context.Context, names ...string) (bool, error) {
 		exists, ok := reply.(*redis.IntCmd)
 		return ok && exists.Val() > 0
 	}), nil
-}
-
-// ErrMoved says that the store of a deployment is no longer Redis. This process needs the DATABASE_URL that the others
-// have.
-var ErrMoved = errors.New("the store of this deployment has moved to Postgres: set DATABASE_URL for this process, too")
-
-// moved returns ErrMoved for the error with which scripts say so.
-func moved(err error) error {
-	if err != nil && strings.Contains(err.Error(), "MOVEDON") {
-		return ErrMoved
-	}
-	return err
 }

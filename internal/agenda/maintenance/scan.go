@@ -1,4 +1,4 @@
-package agenda
+package maintenance
 
 import (
 	"context"
@@ -10,8 +10,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/notification"
-	"github.com/pacer-notify/pacer/internal/queue"
 	"github.com/pacer-notify/pacer/internal/script"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
@@ -58,50 +58,47 @@ return result`)
 
 // EachKnown calls do for every notification that some partitions know, slowly; in is asked about each again and again.
 // One that changes meanwhile may come twice, or not at all. It scans every key of the servers.
-func (a *Agendas) EachKnown(ctx context.Context, in func(partition int) bool, do func(Known) error) error {
-	partitions, pattern := a.known("")
-	return a.eachServer(ctx, partitions, func(node redis.UniversalClient) error {
-		for cursor := uint64(0); ; {
-			keys, next, err := node.Scan(ctx, cursor, pattern, knownBatch).Result()
-			if err != nil {
-				return fmt.Errorf("list the notifications: %w", err)
+func (m *Agendas) EachKnown(ctx context.Context, in func(partition int) bool, do func(Known) error) error {
+	return m.EachKey(ctx, "n:", func(_ redis.UniversalClient, keys []string) error {
+		together, wait := map[int][]string{}, time.Duration(0) // by partition; on one server all
+		for _, key := range keys {
+			partition := m.OfKey(key)
+			if partition < 0 || !in(partition) {
+				continue
 			}
-			together, wait := map[int][]string{}, time.Duration(0) // by partition; on one server all
-			for _, key := range keys {
-				partition := a.partitionOfKey(key)
-				if partition < 0 || !in(partition) {
-					continue
-				}
-				if a.oneServer {
-					partition = 0
-				}
-				together[partition] = append(together[partition], key)
+			if m.OneServer {
+				partition = 0
 			}
-			for partition, of := range together {
-				wait += knownPause * time.Duration(len(of)) / knownBatch
-				if err := a.readKnown(ctx, partition, of, do); err != nil {
-					return err
-				}
+			together[partition] = append(together[partition], key)
+		}
+		for partition, of := range together {
+			wait += knownPause * time.Duration(len(of)) / knownBatch
+			if err := m.readKnown(ctx, partition, of, do); err != nil {
+				return err
 			}
-			if cursor = next; cursor == 0 {
-				return nil
-			}
-			select {
-			case <-ctx.Done():
-				return ctx.Err()
-			case <-time.After(wait):
-			}
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(wait):
+			return nil
 		}
 	})
 }
 
 // EachKey calls do, with some hundred keys of one server at a time, for all keys of the partitions that begin with
 // kind, such as "n:". A key may come twice.
-func (a *Agendas) EachKey(ctx context.Context, kind string, do func(redis.UniversalClient, []string) error) error {
-	partitions, _ := a.known("")
-	return a.eachServer(ctx, partitions, func(node redis.UniversalClient) error {
+func (m *Agendas) EachKey(ctx context.Context, kind string, do func(redis.UniversalClient, []string) error) error {
+	return m.eachKey(ctx, kind, knownBatch, do)
+}
+
+// eachKey is EachKey with about so many keys at a time.
+func (m *Agendas) eachKey(
+	ctx context.Context, kind string, n int64, do func(redis.UniversalClient, []string) error,
+) error {
+	return m.EachServer(ctx, m.All(), func(node redis.UniversalClient) error {
 		for cursor := uint64(0); ; {
-			keys, next, err := node.Scan(ctx, cursor, "pacer:{push-*}:"+kind+"*", knownBatch).Result()
+			keys, next, err := node.Scan(ctx, cursor, "pacer:{push-*}:"+kind+"*", n).Result()
 			if err != nil {
 				return fmt.Errorf("list the keys of the partitions: %w", err)
 			}
@@ -117,24 +114,14 @@ func (a *Agendas) EachKey(ctx context.Context, kind string, do func(redis.Univer
 	})
 }
 
-// partitionOfKey is the partition of a key; -1 when it is none of this deployment's.
-func (a *Agendas) partitionOfKey(key string) int {
-	name, _, _ := strings.Cut(strings.TrimPrefix(key, "pacer:{"), "}:")
-	partition, err := queue.PartitionOfName(name)
-	if err != nil || partition >= len(a.partitions) {
-		return -1
-	}
-	return partition
-}
-
 // readKnown calls do for the notifications with these keys, on a cluster all of one partition.
-func (a *Agendas) readKnown(ctx context.Context, partition int, keys []string, do func(Known) error) error {
+func (m *Agendas) readKnown(ctx context.Context, partition int, keys []string, do func(Known) error) error {
 	for part := range slices.Chunk(keys, knownScript) {
 		args := make([]any, len(part))
 		for i, key := range part {
 			args[i] = key
 		}
-		reply, err := known.Run(ctx, a.client, a.keys(partition), args...).Slice()
+		reply, err := known.Run(ctx, m.Client, m.ScriptKeys(partition), args...).Slice()
 		if err != nil {
 			return fmt.Errorf("read notifications: %w", err)
 		}
@@ -144,7 +131,7 @@ func (a *Agendas) readKnown(ctx context.Context, partition int, keys []string, d
 				continue
 			}
 			_, id, _ := strings.Cut(part[i], "}:n:")
-			if err := do(knownOf(a.partitionOfKey(part[i]), id, fields)); err != nil {
+			if err := do(knownOf(m.OfKey(part[i]), id, fields)); err != nil {
 				return err
 			}
 		}
@@ -164,7 +151,7 @@ func knownOf(partition int, id string, fields []any) Known {
 	}
 	return Known{
 		Partition: partition, ID: id, UserID: text(0), Category: text(1), Priority: int(number(2)),
-		AcceptedAt: moment(3), Status: statuses[text(4)],
+		AcceptedAt: moment(3), Status: agenda.StatusOf(text(4)),
 		AdmittedAt: throttle.Micros(number(5)), SendAt: moment(6), ExpiresAt: moment(7),
 		Basis: notification.ParseBasis(text(8)), Refunded: text(9) != "", Channel: text(10),
 	}

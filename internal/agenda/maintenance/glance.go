@@ -1,4 +1,4 @@
-package agenda
+package maintenance
 
 import (
 	"context"
@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/pacer-notify/pacer/internal/agenda"
 )
 
 // ErrSeveralServers says that the partitions are on several servers, which can't be asked together.
@@ -15,7 +17,7 @@ var ErrSeveralServers = errors.New("the partitions are on several servers")
 type Glance struct {
 	// Builds and Counts are those of each partition, without the deferrals of categories.
 	Builds map[int]Built
-	Counts []PartitionCounts
+	Counts []agenda.PartitionCounts
 	// Ends says that some partition has ends that the other store does not know of.
 	Ends bool
 	// Identity is that of the server, as [Agendas.Identity] gives it.
@@ -24,19 +26,19 @@ type Glance struct {
 
 // Glance asks a single server once for what [Agendas.Identity], [Agendas.Builds], [Agendas.EachEnds] and
 // [Agendas.Counts] ask for one by one. On Redis Cluster it returns [ErrSeveralServers].
-func (a *Agendas) Glance(ctx context.Context) (*Glance, error) {
-	if !a.oneServer {
+func (m *Agendas) Glance(ctx context.Context) (*Glance, error) {
+	if !m.OneServer {
 		return nil, ErrSeveralServers
 	}
-	built, ends := make([]string, 0, 2*len(a.partitions)), make([]string, len(a.partitions))
-	counts := make([]*redis.SliceCmd, len(a.partitions))
-	pipe := a.client.Pipeline()
+	built, ends := make([]string, 0, 2*m.Partitions()), make([]string, m.Partitions())
+	counts := make([]*redis.SliceCmd, m.Partitions())
+	pipe := m.Client.Pipeline()
 	info := pipe.Info(ctx, "server", "replication")
-	for partition, prefix := range a.partitions {
+	for partition, prefix := range m.Prefixes() {
 		built, ends[partition] = append(built, prefix+"epoch", prefix+"mark"), prefix+"z"
 	}
 	inForce, unknown := pipe.MGet(ctx, built...), pipe.Exists(ctx, ends...)
-	for partition, prefix := range a.partitions {
+	for partition, prefix := range m.Prefixes() {
 		counts[partition] = pipe.HMGet(ctx, prefix+"c", "pulls", "deferrals")
 	}
 	_, _ = pipe.Exec(ctx) // each command has its own error
@@ -44,10 +46,10 @@ func (a *Agendas) Glance(ctx context.Context) (*Glance, error) {
 	err := errors.Join(inForce.Err(), unknown.Err())
 	if info.Err() != nil { // the embedded engine takes no section
 		var unasked error
-		g.Identity, unasked = a.Identity(ctx)
+		g.Identity, unasked = m.Identity(ctx)
 		err = errors.Join(err, unasked)
 	}
-	for partition := range a.partitions {
+	for partition := range m.Prefixes() {
 		var c struct {
 			Pulls     int64 `redis:"pulls"`
 			Deferrals int64 `redis:"deferrals"`
@@ -56,8 +58,8 @@ func (a *Agendas) Glance(ctx context.Context) (*Glance, error) {
 		if inForce.Err() == nil {
 			g.Builds[partition] = builtOf(inForce.Val()[2*partition:])
 		}
-		g.Counts = append(g.Counts, PartitionCounts{
-			Partition: partition, Epoch: g.Builds[partition].Epoch.number(), Pulls: c.Pulls, Deferrals: c.Deferrals,
+		g.Counts = append(g.Counts, agenda.PartitionCounts{
+			Partition: partition, Epoch: g.Builds[partition].Epoch.Number(), Pulls: c.Pulls, Deferrals: c.Deferrals,
 		})
 	}
 	if err != nil {

@@ -1,20 +1,24 @@
-package agenda
+package maintenance
 
 import (
 	"context"
+	_ "embed"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/script"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
-// verifyBatch is how many notifications or users one script checks.
-const verifyBatch = 100
+//go:embed standing.lua
+var standingSource string
+
+var standing = script.NewWhenFull(standingSource)
 
 // Standing is where a notification is in its partition.
 type Standing struct {
@@ -32,63 +36,26 @@ func (s Standing) Placed() bool {
 
 // Find returns where notifications are, some of a partition as of one moment. Of an entry it needs id, user and
 // category.
-func (a *Agendas) Find(ctx context.Context, entries []Entry) ([]Standing, error) {
+func (m *Agendas) Find(ctx context.Context, entries []agenda.Entry) ([]Standing, error) {
 	found := make([]Standing, len(entries))
 	user := func(i int) string { return entries[i].UserID }
-	return found, a.inPartitions(len(entries), user, func(partition int, part []int) error {
+	return found, m.InBatches(len(entries), user, func(partition int, part []int) error {
 		args := make([]any, 0, 3*len(part))
 		for _, i := range part {
 			args = append(args, entries[i].ID, entries[i].Category, entries[i].UserID)
 		}
-		reply, err := a.standing.Run(ctx, a.client, a.keys(partition), args...).StringSlice()
+		reply, err := standing.Run(ctx, m.Client, m.ScriptKeys(partition), args...).StringSlice()
 		if err != nil {
 			return fmt.Errorf("find notifications of partition %d: %w", partition, err)
 		}
 		for n, i := range part {
 			in := func(place string) bool { return strings.Contains(reply[2*n+1], place) }
 			found[i] = Standing{
-				Status: statuses[reply[2*n]], InLine: in("w"), Later: in("r"), InFlight: in("e"), HasEnd: in("z"),
+				Status: agenda.StatusOf(reply[2*n]), InLine: in("w"), Later: in("r"), InFlight: in("e"), HasEnd: in("z"),
 			}
 		}
 		return nil
 	})
-}
-
-// Awake tells for each of some users whether they have a wake-up in time for what waits.
-func (a *Agendas) Awake(ctx context.Context, userIDs []string) ([]bool, error) {
-	awake := make([]bool, len(userIDs))
-	user := func(i int) string { return userIDs[i] }
-	return awake, a.inPartitions(len(userIDs), user, func(partition int, part []int) error {
-		args := make([]any, len(part))
-		for n, i := range part {
-			args[n] = userIDs[i]
-		}
-		reply, err := a.awake.Run(ctx, a.client, a.keys(partition), args...).Int64Slice()
-		if err != nil {
-			return fmt.Errorf("look for the wake-ups of users of partition %d: %w", partition, err)
-		}
-		for n, i := range part {
-			awake[i] = reply[n] == 1
-		}
-		return nil
-	})
-}
-
-// inPartitions calls do with the places of n things, a batch of one partition at a time.
-func (a *Agendas) inPartitions(n int, userOf func(i int) string, do func(partition int, part []int) error) error {
-	places := map[int][]int{}
-	for i := range n {
-		partition := a.PartitionOf(userOf(i))
-		places[partition] = append(places[partition], i)
-	}
-	for partition, all := range places {
-		for part := range slices.Chunk(all, verifyBatch) {
-			if err := do(partition, part); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // Waiting is a notification that waits in a backlog, or is later. When it is later, its category is empty.
@@ -100,42 +67,29 @@ type Waiting struct {
 
 // EachWaiting calls do, with about n at a time, for everything that is in a backlog or is later. What moves meanwhile
 // may come twice, or not at all.
-func (a *Agendas) EachWaiting(ctx context.Context, n int, do func([]Waiting) error) error {
-	partitions, _ := a.known("")
-	return a.eachServer(ctx, partitions, func(node redis.UniversalClient) error {
-		page := make([]Waiting, 0, n)
-		for cursor := uint64(0); ; {
-			keys, next, err := node.Scan(ctx, cursor, "pacer:{push-*}:[wr]:*", int64(n)).Result()
-			if err != nil {
-				return fmt.Errorf("list the agendas: %w", err)
-			}
-			for _, key := range keys {
-				if page, err = a.eachIn(ctx, node, key, page, do); err != nil {
-					return err
-				}
-			}
-			if cursor = next; cursor == 0 {
-				return flush(page, do)
+func (m *Agendas) EachWaiting(ctx context.Context, n int, do func([]Waiting) error) error {
+	page := make([]Waiting, 0, n)
+	err := m.eachKey(ctx, "[wr]:", int64(n), func(node redis.UniversalClient, keys []string) (err error) {
+		for _, key := range keys {
+			if page, err = m.eachIn(ctx, node, key, page, do); err != nil {
+				return err
 			}
 		}
-	})
-}
-
-// flush calls do for the last page, unless it is empty.
-func flush(page []Waiting, do func([]Waiting) error) error {
-	if len(page) == 0 {
 		return nil
+	})
+	if err != nil || len(page) == 0 {
+		return err
 	}
 	return do(page)
 }
 
 // eachIn adds to the page what the key of a backlog, or of what is later of a user, holds. It calls do whenever the
 // page is full, and returns the page.
-func (a *Agendas) eachIn(
+func (m *Agendas) eachIn(
 	ctx context.Context, node redis.UniversalClient, key string, page []Waiting, do func([]Waiting) error,
 ) ([]Waiting, error) {
 	_, name, _ := strings.Cut(key, "}:")
-	partition := a.partitionOfKey(key)
+	partition := m.OfKey(key)
 	if partition < 0 {
 		return page, nil
 	}
@@ -171,12 +125,12 @@ type Windows struct {
 }
 
 // WindowsOf reads a user's logs. A category whose limits are counters has none.
-func (a *Agendas) WindowsOf(ctx context.Context, userID string, categories []string) (Windows, error) {
-	prefix := a.prefixOf(userID)
+func (m *Agendas) WindowsOf(ctx context.Context, userID string, categories []string) (Windows, error) {
+	prefix := m.PrefixOf(userID)
 	logs, named := make([]*redis.ZSliceCmd, len(categories)), map[string]*redis.ZSliceCmd{}
-	pipe := a.client.Pipeline()
+	pipe := m.Client.Pipeline()
 	for i, category := range categories {
-		plan := a.cfg.Settings(userID, category).Plan
+		plan := m.PlanOf(userID, category)
 		if plan.Algorithm.KeepsLog() {
 			key := plan.StateKey(prefix, throttle.Key{User: userID, Category: category})
 			logs[i] = pipe.ZRangeWithScores(ctx, key, 0, -1)
@@ -190,13 +144,15 @@ func (a *Agendas) WindowsOf(ctx context.Context, userID string, categories []str
 	if _, err := pipe.Exec(ctx); err != nil {
 		return Windows{}, fmt.Errorf("read a user's windows: %w", err)
 	}
-	w := Windows{Categories: map[string][]throttle.Micros{}, Named: map[string][]throttle.Micros{}, Cap: times(log)}
+	w := Windows{
+		Categories: map[string][]throttle.Micros{}, Named: map[string][]throttle.Micros{}, Cap: agenda.Moments(log),
+	}
 	for name, log := range named {
-		w.Named[name] = times(log)
+		w.Named[name] = agenda.Moments(log)
 	}
 	for i, category := range categories {
 		if logs[i] != nil {
-			w.Categories[category] = times(logs[i])
+			w.Categories[category] = agenda.Moments(logs[i])
 		}
 	}
 	return w, nil
