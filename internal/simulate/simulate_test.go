@@ -210,15 +210,19 @@ cases:
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []string{"", "", "n1 is failed, recorded; want delivered"} {
+	for i, want := range []string{"", "", "n1 is failed, recorded, at 2026-01-02T12:00:00Z; want delivered"} {
 		wrong, err := suite.Cases[i].Run(p)
 		if err != nil || strings.Join(wrong, "; ") != want {
 			t.Errorf("%s: %q, %v, want %q", suite.Cases[i].Name, wrong, err, want)
 		}
 	}
+	if _, err := (&simulate.Case{Start: "yesterday"}).Run(p); err == nil {
+		t.Error("yesterday is no start")
+	}
 	for text, want := range map[string]string{
 		"cases: []":            "it has no cases",
 		"cases: [{nmae: x}]":   "unknown field",
+		"cases: [{name: x}]":   `says nothing under "then"`,
 		"cases: [{name: [1]}]": "name",
 	} {
 		if _, err := simulate.ReadSuite([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
