@@ -166,6 +166,7 @@ func TestConditions(t *testing.T) {
 	for text, want := range map[string]string{
 		"expired": "is no condition", "chat.expird > 1": "(did you mean expired?)", "chta.expired > 1": "(did you mean chat?)",
 		"wait_p95 > 10": "with a duration", "expired > 10m": "is no unit of expired", "expired > 1.2.3": "invalid syntax",
+		"users_affected > 1%": "compare it with a number",
 	} {
 		if _, err := simulate.ParseCondition(text, []string{"chat"}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)
