@@ -77,7 +77,6 @@ func TestChatRoomGoesAsTheLimiterSays(t *testing.T) {
 		}
 		delete(want, n.ID)
 	}
-	begun := time.Now()
 	if err := simulate.Read(lines(t, arrivals), s.Categories(), false, func(a *simulate.Arrival) error {
 		s.Arrive(a)
 		return nil
@@ -85,7 +84,6 @@ func TestChatRoomGoesAsTheLimiterSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	report := s.Finish()
-	t.Logf("%d arrivals in %s: %+v", len(arrivals), time.Since(begun), report.All)
 	if len(want) > 0 || report.All.Delivered != int64(len(arrivals)) {
 		t.Errorf("%d did not go; %+v", len(want), report.All)
 	}
@@ -103,6 +101,10 @@ func TestAgainstItselfNothingDiffers(t *testing.T) {
 	}
 	if diff := cmp.Diff(report.All, report.Against.All); diff != "" {
 		t.Error(diff)
+	}
+	nothing := func([]string, func(*simulate.Arrival) error) error { return nil }
+	if _, err := simulate.Compare(nothing, p, nil); err == nil {
+		t.Error("nothing that came is no reason to believe that a policy is good")
 	}
 }
 
@@ -229,5 +231,64 @@ cases:
 		if _, err := simulate.ReadSuite([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}
+	}
+}
+
+// What waits is looked at again when something else may come first: the worker would come then, too.
+func TestWhatComesFirstMayGoSooner(t *testing.T) {
+	t.Parallel()
+	p := parse(t, `version: 1
+windows: {night: {closed: [{from: "22:00", to: "07:00"}]}}
+quiet_hours: {window: night, spread: 30m}
+caps: [{name: push, categories: [chat], channels: [fcm], limits: [{max: 1, per: 1h}]}]
+categories: {default: {max_defer: 1d}, chat: {max_defer: 1d, quiet_hours: {then: off}}}
+`)
+	const well, chat = "[] <nil>", "{user_id: ada, category: chat, "
+	const fcm = chat + "channel: fcm, "
+	for given, c := range map[string]struct{ then, want string }{
+		fcm + "at: 0s}," + fcm + "at: 1s, expires_at: 10m}," + chat + "at: 2s, channel: email}": {
+			"{id: n2, ended: expired, at: 10m}, {id: n3, at: 10m}", well,
+		},
+		fcm + "at: 0s}," + fcm + "at: 1s, priority: high, collapse_key: k}," + chat + "at: 2s, channel: email}," + fcm +
+			"at: 3s, priority: low, collapse_key: k}": {"{id: n2, ended: replaced}, {id: n3, at: 3s}, {id: n4, at: 1h}", well},
+		"{user_id: ada, at: 0s}, {user_id: ada, at: 1s, priority: high, expires_at: 8h5m}": {"{id: n2, at: 8h4m}", well},
+		"{user_id: ada, at: 0s}, {user_id: ada, at: 1h, zone: America/New_York}":           {"{id: n1, at: 1h}, {id: n2, at: 1h}", well},
+		"{user_id: ada, at: x}": {"{id: n1}", `at: "x" is neither`},
+		"{user_id: ada}":        {"{id: n1}", "at: is required"},
+		"{id: a, user_id: ada, at: 0s}, {id: a, user_id: ben, at: 1d}": {"{id: a}", `two have the id "a"`},
+		"{user_id: ada, at: 0s}": {"{id: n1, ended: expird}", "ended: must be one of"},
+	} {
+		suite, err := simulate.ReadSuite([]byte("cases: [{start: 2026-01-02T23:00:00Z, given: [" + given + "], then: [" + c.then + "]}]"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		wrong, err := suite.Cases[0].Run(p)
+		if got := fmt.Sprint(wrong, err); !strings.Contains(got, c.want) {
+			t.Errorf("%s: %s, want %s", given, got, c.want)
+		}
+	}
+}
+
+// Users of whom nothing counts any more are forgotten; what is granted ahead does not begin the count of a second anew.
+func TestManyUsers(t *testing.T) {
+	t.Parallel()
+	s := simulate.New(parse(t, "version: 1\ncategories: {default: {limits: [{max: 1, per: 30ms}]}}\n"))
+	const users = 50_000
+	arrive := func(at time.Time, user string) {
+		a := &simulate.Arrival{At: at, UserID: user}
+		_ = a.Check(s.Categories()) // it completes the arrival
+		s.Arrive(a)
+	}
+	for i := range users {
+		arrive(began.Add(time.Duration(i)*time.Second), fmt.Sprint(i))
+	}
+	if n := s.Users(); n > users/2 {
+		t.Errorf("%d users are remembered", n)
+	}
+	for i, user := range []string{"ada", "ada", "ben", "cid", "eve", "fay"} {
+		arrive(began.Add(users*time.Second-10*time.Millisecond+time.Duration(i/4)*time.Second/2), user)
+	}
+	if peak := s.Finish().All.Peak; peak != 4 {
+		t.Errorf("%d go in the busiest second, want 4", peak)
 	}
 }
