@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bufio"
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
@@ -14,10 +16,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
+	"strings"
 	"time"
 
-	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/policy"
 	"github.com/pacer-notify/pacer/internal/settings"
 	"github.com/pacer-notify/pacer/internal/simulate"
@@ -43,7 +44,7 @@ func (r recorded) each(ctx context.Context, do func(*stream.Arrival) error) erro
 		return fmt.Errorf("--since %q is no duration, such as 7d", r.Since)
 	}
 	if r.DatabaseURL == "" {
-		return errors.New("--since needs Postgres (--database-url, DATABASE_URL): without it, pacer keeps what it accepted for a day only. Give recorded arrivals with --from FILE instead")
+		return errors.New("--since needs Postgres (--database-url, DATABASE_URL): only there pacer keeps what it accepted for more than a day")
 	}
 	url, err := settings.ReadDatabaseURL("--database-url (DATABASE_URL)", r.DatabaseURL)
 	if err != nil {
@@ -64,26 +65,34 @@ func arrivalOf(a *stream.Arrival) *simulate.Arrival {
 		Channel: string(a.Channel), SendAt: a.SendAt, ExpiresAt: a.ExpiresAt, CollapseKey: a.CollapseKey, Zone: a.Zone,
 	}
 	if a.Failed {
-		arrival.Outcome = string(notification.StatusFailed)
+		arrival.Outcome = simulate.Failed
 	}
 	return arrival
 }
 
 type policyRecordCommand struct{ recorded }
 
-// Run prints what was accepted as arrivals, a line each. Users are told apart, and not named.
+// Run prints what was accepted as arrivals, a line each. Users and collapse keys are told apart, and not named.
 func (c *policyRecordCommand) Run(ctx context.Context, to streams) error {
 	if c.Since == "" {
 		c.Since = "7d"
 	}
 	key := []byte(rand.Text())
-	out := json.NewEncoder(to.out)
-	return c.each(ctx, func(a *stream.Arrival) error {
-		user := hmac.New(sha256.New, key)
-		_, _ = user.Write([]byte(a.UserID)) // a hash takes everything
-		a.UserID = "u" + hex.EncodeToString(user.Sum(nil)[:8])
+	unnamed := func(name string) string {
+		hash := hmac.New(sha256.New, key)
+		_, _ = hash.Write([]byte(name)) // a hash takes everything
+		return hex.EncodeToString(hash.Sum(nil)[:8])
+	}
+	buffered := bufio.NewWriter(to.out)
+	out := json.NewEncoder(buffered)
+	err := c.each(ctx, func(a *stream.Arrival) error {
+		a.UserID = "u" + unnamed(a.UserID)
+		if a.CollapseKey != "" {
+			a.CollapseKey = "k" + unnamed(a.CollapseKey)
+		}
 		return out.Encode(arrivalOf(a))
 	})
+	return cmp.Or(err, buffered.Flush())
 }
 
 type policySimulateCommand struct {
@@ -147,7 +156,7 @@ func (c *policySimulateCommand) read(ctx context.Context, to streams, categories
 ) error {
 	switch {
 	case (c.From == "") == (c.Since == ""):
-		return errors.New("say where the arrivals are: --from FILE, or --since DURATION for what Postgres has accepted")
+		return errors.New("say where the arrivals are: either --from FILE, or --since DURATION for what Postgres has accepted")
 	case c.Since != "":
 		return c.each(ctx, func(a *stream.Arrival) error {
 			arrival := arrivalOf(a)
@@ -203,8 +212,12 @@ func (c *policySimulateCommand) print(to io.Writer, r *simulate.Report) error {
 		return json.NewEncoder(to).Encode(r)
 	}
 	t := &table{}
-	t.add("CATEGORY", "POLICY", "ARRIVALS", "DELIVERED", "DEFERRED", "WAIT P50", "P95", "P99", "MAX", "USERS", "PEAK/S", "ENDED")
-	name := filepath.Base(c.File)
+	t.add("CATEGORY", "POLICY", "ARRIVALS", "DELIVERED", "DEFERRED", "WAIT P50", "P95", "P99", "MAX", "USERS", "PEAK/S",
+		"ENDED")
+	name, against := filepath.Base(c.File), filepath.Base(c.Against)
+	if name == against {
+		name, against = c.File, c.Against
+	}
 	for _, category := range append(slices.Sorted(maps.Keys(r.Categories)), "") {
 		figures := func(of *simulate.Report) simulate.Figures {
 			if category == "" {
@@ -212,48 +225,43 @@ func (c *policySimulateCommand) print(to io.Writer, r *simulate.Report) error {
 			}
 			return of.Categories[category]
 		}
-		shown := category
-		if category == "" {
-			shown = "all"
-		}
-		t.add(figuresRow(shown, name, figures(r))...)
+		t.add(figuresRow(cmp.Or(category, "all"), name, "", figures(r), simulate.Figures{})...)
 		if r.Against != nil {
-			t.add(figuresRow("", filepath.Base(c.Against), figures(r.Against))...)
+			t.add(figuresRow("", against, "", figures(r.Against), simulate.Figures{})...)
+			t.add(figuresRow("", "difference", "+", figures(r), figures(r.Against))...)
 		}
 	}
 	return t.write(to)
 }
 
-// figuresRow is a line of the table.
-func figuresRow(category, policy string, f simulate.Figures) []string {
-	number := func(n int64) string { return strconv.FormatInt(n, 10) }
-	wait := func(seconds float64) string {
-		d := time.Duration(seconds * float64(time.Second))
-		return timespan.Text(d.Round(max(time.Millisecond, roundTo(d))))
-	}
-	deferred := "0 %"
-	if f.Arrivals > 0 {
-		deferred = fmt.Sprintf("%.1f %%", 100*float64(f.Deferred)/float64(f.Arrivals))
-	}
-	ended := ""
-	for _, how := range slices.Sorted(maps.Keys(f.Ended)) {
-		if ended != "" {
-			ended += ", "
+// figuresRow is a line of the table: how much greater figures are than others, with a sign for those that are.
+func figuresRow(category, policy, sign string, f, than simulate.Figures) []string {
+	number := func(n, than int64) string { return fmt.Sprintf("%"+sign+"d", n-than) }
+	wait := func(seconds, than float64) string {
+		d := time.Duration((seconds - than) * float64(time.Second)).Round(time.Millisecond)
+		if d.Abs() >= time.Minute {
+			d = d.Round(time.Second)
 		}
-		ended += number(f.Ended[how]) + " " + how
+		if d <= 0 {
+			return timespan.Text(d)
+		}
+		return sign + timespan.Text(d)
+	}
+	var ended []string
+	for _, how := range slices.Sorted(maps.Keys(f.Ended)) {
+		ended = append(ended, number(f.Ended[how], than.Ended[how])+" "+how)
+	}
+	for _, how := range slices.Sorted(maps.Keys(than.Ended)) {
+		if f.Ended[how] == 0 {
+			ended = append(ended, number(0, than.Ended[how])+" "+how)
+		}
 	}
 	return []string{
-		category, policy, number(f.Arrivals), number(f.Delivered), deferred, wait(f.Wait.P50), wait(f.Wait.P95),
-		wait(f.Wait.P99), wait(f.Wait.Max), strconv.Itoa(f.Users), number(f.Peak), ended,
+		category, policy, number(f.Arrivals, than.Arrivals), number(f.Delivered, than.Delivered),
+		fmt.Sprintf("%"+sign+".1f %%", f.ShareDeferred()-than.ShareDeferred()), wait(f.Wait.P50, than.Wait.P50),
+		wait(f.Wait.P95, than.Wait.P95), wait(f.Wait.P99, than.Wait.P99), wait(f.Wait.Max, than.Wait.Max),
+		number(int64(f.Users), int64(than.Users)), number(f.Peak, than.Peak), strings.Join(ended, ", "),
 	}
-}
-
-// roundTo is how exact a wait is shown.
-func roundTo(d time.Duration) time.Duration {
-	if d >= time.Minute {
-		return time.Second
-	}
-	return 0
 }
 
 type policyTestCommand struct {
@@ -276,7 +284,11 @@ func (c *policyTestCommand) Run(to streams) error {
 	if suite.Policy == "" {
 		return fmt.Errorf("%s: name the policy file under \"policy\"", c.File)
 	}
-	p, err := readPolicy(filepath.Join(filepath.Dir(c.File), suite.Policy), to)
+	file := suite.Policy
+	if !filepath.IsAbs(file) {
+		file = filepath.Join(filepath.Dir(c.File), file)
+	}
+	p, err := readPolicy(file, to)
 	if err != nil {
 		return err
 	}
@@ -287,15 +299,12 @@ func (c *policyTestCommand) Run(to streams) error {
 		if err != nil {
 			return fmt.Errorf("%s: case %q: %w", c.File, one.Name, err)
 		}
-		verdict := "ok  "
+		verdict := "ok   " + one.Name
 		if len(wrong) > 0 {
-			verdict, failed = "FAIL", true
+			verdict, failed = "FAIL "+one.Name+"\n     "+strings.Join(wrong, "\n     "), true
 		}
-		if _, err := fmt.Fprintf(to.out, "%s %s\n", verdict, one.Name); err != nil {
+		if _, err := fmt.Fprintln(to.out, verdict); err != nil {
 			return err
-		}
-		for _, fault := range wrong {
-			_, _ = fmt.Fprintf(to.out, "     %s\n", fault) // the line above was written
 		}
 	}
 	if failed {

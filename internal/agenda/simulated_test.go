@@ -3,7 +3,9 @@ package agenda_test
 import (
 	"cmp"
 	"math/rand/v2"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,7 +23,7 @@ const simulatedPolicy = `version: 1
 time_zone: Europe/Vienna
 user_cap: {limits: [{max: 12, per: 10m}]}
 caps:
-  - {name: push, categories: [chat, news], channels: [fcm], limits: [{max: 3, per: 2m}]}
+  - {name: push, categories: [chat, news], channels: [fcm], limits: [{max: 3, per: 2h}]}
 windows: {night: {closed: [{days: [mon, tue, wed, thu, fri, sat, sun], from: "22:00", to: "07:00"}]}}
 quiet_hours: {window: night, spread: 5m}
 categories:
@@ -30,6 +32,8 @@ categories:
   news: {limits: [{max: 2, per: day}], max_defer: 3d}
   alarm: {bypass: true}
   sale: {limits: [{max: 1, per: 30s}], max_defer: 5m, quiet_hours: {then: drop}}
+  bucket: {algorithm: token_bucket, limits: [{max: 3, per: 5m}], min_gap: 10s, max_defer: 1d}
+  fixed: {algorithm: fixed_window, limits: [{max: 2, per: 10m}], min_gap: 1s, max_defer: 1h}
 `
 
 // What is simulated goes when it goes on Redis, and ends in the same way.
@@ -62,15 +66,25 @@ func TestSimulatedIsAsPlayed(t *testing.T) {
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	arrivals, ids := randomArrivals(random, w.now), []string(nil)
+	var expiries []time.Time
+	playAndExpire := func(until time.Time) {
+		for ; len(expiries) > 0 && expiries[0].Before(until); expiries = expiries[1:] {
+			play(expiries[0])
+			w.sweep()
+		}
+		play(until)
+	}
 	for _, a := range arrivals {
-		play(a.At)
+		playAndExpire(a.At)
+		expiries = append(expiries, cmp.Or(a.ExpiresAt, w.now)) // it may look at any moment
+		slices.SortFunc(expiries, time.Time.Compare)
 		priority, _ := notification.ParsePriority(a.Priority)
 		ids = append(ids, w.accept(agenda.Entry{
-			UserID: a.UserID, Category: a.Category, Priority: priority, SendAt: a.SendAt, CollapseKey: a.CollapseKey,
-			Payload: agenda.OnChannel(notification.Channel(a.Channel)),
+			UserID: a.UserID, Category: a.Category, Priority: priority, SendAt: a.SendAt, ExpiresAt: a.ExpiresAt,
+			CollapseKey: a.CollapseKey, Payload: agenda.OnChannel(notification.Channel(a.Channel)),
 		}))
 	}
-	play(w.now.AddDate(0, 0, 7))
+	playAndExpire(w.now.AddDate(0, 0, 7))
 	s := simulate.New(p)
 	ended := 0
 	s.Ended = func(n *player.Note, _ time.Time) {
@@ -103,14 +117,17 @@ func randomArrivals(r *rand.Rand, at time.Time) (all []simulate.Arrival) {
 	for range 600 {
 		at = at.Add(time.Duration(r.ExpFloat64() * []float64{0.5, 20, 1200}[r.IntN(3)] * float64(time.Second))).Round(time.Microsecond)
 		a := simulate.Arrival{
-			At: at, UserID: pick(r, programUsers), Category: pick(r, []string{"chat", "chat", "news", "alarm", "sale", "default"}),
-			Channel: pick(r, []string{"fcm", "email"}), Priority: pick(r, []string{"critical", "high", "normal", "low"}),
+			At: at, UserID: pick(r, programUsers), Channel: pick(r, []string{"fcm", "email"}),
+			Priority: pick(r, []string{"critical", "high", "normal", "low"}),
+			Category: pick(r, strings.Fields("chat chat news alarm sale default bucket fixed")),
 		}
 		switch r.IntN(8) {
 		case 0:
 			a.SendAt = at.Add(time.Duration(r.Int64N(int64(time.Hour)))).Round(time.Microsecond)
 		case 1:
 			a.CollapseKey = "key"
+		case 2:
+			a.ExpiresAt = at.Add(time.Duration(r.Int64N(int64(12*time.Hour)) + 1e9)).Round(time.Microsecond)
 		}
 		all = append(all, a)
 	}

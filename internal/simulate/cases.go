@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/pacer-notify/pacer/internal/agenda/player"
+	"github.com/pacer-notify/pacer/internal/nearest"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/policy"
 	"github.com/pacer-notify/pacer/internal/throttle"
@@ -26,10 +28,13 @@ type Suite struct {
 // Case is what is given, and what has to happen then.
 type Case struct {
 	Name string `yaml:"name"`
-	// Start is the moment from which the times of the case count, unless they are moments themselves.
-	Start time.Time   `yaml:"start"`
+	// Start is the moment from which the times of the case count, unless they are moments themselves. It may be left
+	// out.
+	Start string      `yaml:"start"`
 	Given []given     `yaml:"given"`
 	Then  []expecting `yaml:"then"`
+
+	start time.Time
 }
 
 // given is an arrival. Its id is n1, n2 and so on unless it has one.
@@ -48,7 +53,8 @@ type given struct {
 	Times       int    `yaml:"times"`
 }
 
-// expecting is what becomes of a notification: it goes at a moment, or ends otherwise, for a reason if one is named.
+// expecting is what becomes of a notification: it goes, or ends otherwise, at a moment and for a reason if they are
+// named.
 type expecting struct {
 	ID     string `yaml:"id"`
 	At     string `yaml:"at"`
@@ -65,29 +71,45 @@ func ReadSuite(text []byte) (*Suite, error) {
 	if len(s.Cases) == 0 {
 		return nil, errors.New("it has no cases: write some under \"cases\"")
 	}
+	for i, c := range s.Cases {
+		if len(c.Then) == 0 {
+			return nil, fmt.Errorf("case %d, %q, says nothing under \"then\", so it could not fail", i+1, c.Name)
+		}
+	}
 	return s, nil
 }
 
 // Run plays a case under a policy. It returns what did not happen as it should, one sentence for each.
 func (c *Case) Run(p *policy.Policy) (wrong []string, err error) {
 	s := New(p)
+	c.start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	if c.Start != "" {
+		if c.start, err = time.Parse(time.RFC3339Nano, c.Start); err != nil {
+			return nil, fmt.Errorf("start: must be a moment, such as 2026-01-02T15:04:05Z, is %s", nearest.Quote(c.Start))
+		}
+	}
 	arrivals, ids, err := c.arrivals(s.Categories())
 	if err != nil {
 		return nil, err
 	}
-	ended := map[string]*player.Note{}
-	s.Ended = func(n *player.Note, _ time.Time) { ended[ids[n.ID]] = n }
+	ended := map[string]end{}
+	s.Ended = func(n *player.Note, at time.Time) {
+		if n.Status == notification.StatusDelivered {
+			at = n.Admitted.Time() // it may have been granted ahead
+		}
+		ended[ids[n.ID]] = end{n, at}
+	}
 	for i := range arrivals {
 		s.Arrive(&arrivals[i])
 	}
 	s.Finish()
 	for i := range c.Then {
 		want := &c.Then[i]
-		n := ended[want.ID]
-		if n == nil {
+		was, given := ended[want.ID]
+		if !given {
 			return nil, fmt.Errorf("then %d: nothing given has the id %q", i+1, want.ID)
 		}
-		fault, err := c.compare(want, n)
+		fault, err := c.compare(want, was)
 		if err != nil {
 			return nil, fmt.Errorf("then %d: %w", i+1, err)
 		}
@@ -106,15 +128,8 @@ func (c *Case) arrivals(categories []string) (all []Arrival, ids map[string]stri
 	}
 	var given []one
 	for i, g := range c.Given {
-		a := Arrival{
-			UserID: g.UserID, Category: g.Category, Priority: g.Priority, Channel: g.Channel, CollapseKey: g.CollapseKey,
-			Zone: g.Zone, Outcome: g.Outcome,
-		}
-		var at, send, expires error
-		a.At, at = c.moment(g.At)
-		a.SendAt, send = c.optional(g.SendAt)
-		a.ExpiresAt, expires = c.optional(g.ExpiresAt)
-		if err := errors.Join(at, send, expires, a.Check(categories)); err != nil {
+		a, err := c.arrival(g, categories)
+		if err != nil {
 			return nil, nil, fmt.Errorf("given %d: %w", i+1, err)
 		}
 		for n := range max(1, g.Times) {
@@ -130,44 +145,59 @@ func (c *Case) arrivals(categories []string) (all []Arrival, ids map[string]stri
 	}
 	slices.SortStableFunc(given, func(a, b one) int { return a.At.Compare(b.At) })
 	ids = map[string]string{}
+	taken := map[string]bool{}
 	for i, g := range given {
+		if taken[g.id] {
+			return nil, nil, fmt.Errorf("given: two have the id %q", g.id)
+		}
 		all = append(all, g.Arrival)
-		ids[strconv.Itoa(i+1)] = g.id
+		ids[strconv.Itoa(i+1)], taken[g.id] = g.id, true
 	}
 	return all, ids, nil
 }
 
-// moment reads a moment: RFC 3339, or a time after the start, such as +90s or 0s.
-func (c *Case) moment(text string) (time.Time, error) {
-	if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
-		return at, nil
+// arrival is what one of those that are given says.
+func (c *Case) arrival(g given, categories []string) (Arrival, error) {
+	a := Arrival{
+		UserID: g.UserID, Category: g.Category, Priority: g.Priority, Channel: g.Channel, CollapseKey: g.CollapseKey,
+		Zone: g.Zone, Outcome: g.Outcome,
 	}
-	after, err := time.ParseDuration(strings.TrimPrefix(text, "+"))
-	if err != nil {
-		return time.Time{}, fmt.Errorf("%q is neither a moment, such as 2026-01-02T15:04:05Z, nor a time after the start, such as +90s", text)
-	}
-	if c.Start.IsZero() {
-		return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(after), nil
-	}
-	return c.Start.Add(after), nil
+	var at, send, expires error
+	a.At, at = c.moment("at", g.At)
+	a.SendAt, send = c.moment("send_at", g.SendAt)
+	a.ExpiresAt, expires = c.moment("expires_at", g.ExpiresAt)
+	return a, cmp.Or(at, send, expires, a.Check(categories))
 }
 
-func (c *Case) optional(text string) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
+// moment reads a moment: RFC 3339, or a time after the start, such as +90s or 0s. Without a text it is zero.
+func (c *Case) moment(of, text string) (time.Time, error) {
+	if at, err := time.Parse(time.RFC3339Nano, text); err == nil || text == "" {
+		return at, nil
 	}
-	return c.moment(text)
+	after, err := policy.ParseDuration(strings.TrimPrefix(text, "+"))
+	if err != nil {
+		return time.Time{}, fmt.Errorf("%s: %q is neither a moment, such as 2026-01-02T15:04:05Z, nor a time after the start, such as +90s or 1d", of, text)
+	}
+	return c.start.Add(after), nil
+}
+
+// end is what became of a notification, and when.
+type end struct {
+	*player.Note
+
+	at time.Time
 }
 
 // compare says what is wrong with what became of a notification; "" when nothing is.
-func (c *Case) compare(want *expecting, n *player.Note) (string, error) {
-	was := fmt.Sprintf("%s at %s", n.Status, n.Admitted.Time().UTC().Format(time.RFC3339Nano))
+func (c *Case) compare(want *expecting, n end) (string, error) {
+	was := string(n.Status)
 	if n.Status != notification.StatusDelivered {
-		was = string(n.Status) + ", " + n.Reason
+		was += ", " + n.Reason + ","
 	}
-	status := want.Ended
-	if status == "" {
-		status = string(notification.StatusDelivered)
+	was += " at " + n.at.UTC().Format(time.RFC3339Nano)
+	status := cmp.Or(want.Ended, Delivered)
+	if ends := []string{Delivered, Failed, "expired", "replaced"}; !slices.Contains(ends, status) {
+		return "", fmt.Errorf("ended: must be one of %s, is %s", strings.Join(ends, ", "), nearest.Quote(status))
 	}
 	if status != string(n.Status) || want.Reason != "" && want.Reason != n.Reason {
 		wanted := status
@@ -176,11 +206,8 @@ func (c *Case) compare(want *expecting, n *player.Note) (string, error) {
 		}
 		return "is " + was + "; want " + wanted, nil
 	}
-	if want.At == "" {
-		return "", nil
-	}
-	at, err := c.moment(want.At)
-	if err != nil || n.Admitted.Time().Sub(at).Abs() <= throttle.Horizon {
+	at, err := c.moment("at", want.At)
+	if want.At == "" || err != nil || n.at.Sub(at).Abs() <= throttle.Horizon {
 		return "", err
 	}
 	return "is " + was + "; want " + at.UTC().Format(time.RFC3339Nano), nil

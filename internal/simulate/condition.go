@@ -7,9 +7,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/pacer-notify/pacer/internal/nearest"
 	"github.com/pacer-notify/pacer/internal/policy"
+	"github.com/pacer-notify/pacer/internal/timespan"
 )
 
 // Condition is one on the figures of a report, such as chat.expired > 0.1%, for a check before a policy comes into
@@ -68,7 +70,9 @@ func ParseCondition(text string, categories []string) (*Condition, error) {
 		err = fmt.Errorf("%s is no unit of %s", nearest.Quote(unit), c.figure)
 	default:
 		c.limit, err = strconv.ParseFloat(number, 64)
-		c.share = unit == "%"
+		if c.share = unit == "%"; c.share && (c.figure == "users_affected" || c.figure == "peak_per_second") {
+			err = fmt.Errorf("%s is no part of the arrivals: compare it with a number", c.figure)
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%q: %w", text, err)
@@ -82,17 +86,19 @@ func (c *Condition) Holds(r *Report) (found string, holds bool) {
 	if c.category != "" {
 		f = r.Categories[c.category]
 	}
-	value, unit := figures[c.figure](&f), ""
+	value := figures[c.figure](&f)
+	if c.share {
+		value = 100 * value / float64(max(1, f.Arrivals))
+	}
+	found = strconv.FormatFloat(value, 'f', -1, 64)
 	switch {
-	case c.share && f.Arrivals > 0:
-		value, unit = 100*value/float64(f.Arrivals), "%"
 	case c.share:
-		value, unit = 0, "%"
+		found = strconv.FormatFloat(value, 'f', 4, 64) + "%"
 	case strings.HasPrefix(c.figure, "wait_"):
-		unit = "s"
+		found = timespan.Text(time.Duration(value * float64(time.Second)).Round(time.Millisecond))
 	}
 	holds = map[string]bool{
 		"<": value < c.limit, "<=": value <= c.limit, ">": value > c.limit, ">=": value >= c.limit,
 	}[c.sign]
-	return fmt.Sprintf("%s: it is %s%s", c.text, strconv.FormatFloat(value, 'g', 4, 64), unit), holds
+	return c.text + ": it is " + found, holds
 }

@@ -6,7 +6,9 @@
 package simulate
 
 import (
+	"cmp"
 	"container/heap"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -16,6 +18,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/agenda/player"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/effective"
+	"github.com/pacer-notify/pacer/internal/nearest"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/policy"
 	"github.com/pacer-notify/pacer/internal/preferences"
@@ -27,16 +30,16 @@ type Simulation struct {
 	// Ended is told of each notification that has ended, and when. Defaults to nothing.
 	Ended func(n *player.Note, at time.Time)
 
-	policy *policy.Policy
-	own    *preferences.Memory // a user for each zone, whose id is the zone
-	rules  *effective.Policy
-	known  map[settingsOf]*player.Settings
-	now    throttle.Micros
-	last   int64
-	users  map[string]*user
-	next   moments
-	swept  int // arrivals since the last look for users who are idle
-	tally  *tally
+	policy  *policy.Policy
+	own     *preferences.Memory // a user for each zone, whose id is the zone
+	rules   *effective.Policy
+	known   map[settingsOf]*player.Settings
+	now     throttle.Micros
+	last    int64
+	users   map[string]*user
+	next    moments
+	unswept int // arrivals until the next look for users who are idle
+	tally   *tally
 }
 
 // settingsOf names settings: they may change each hour, as closed hours come nearer.
@@ -49,10 +52,13 @@ type settingsOf struct {
 type user struct {
 	id, zone string
 	agenda   *player.Agenda
-	// due is when the worker has to come, expires when the next of those that wait expires; never for not at all.
-	due, expires throttle.Micros
-	index        int // in the order of moments; -1 for none
-	failing      map[string]bool
+	waiting  int
+	// due is when the worker has to come; never for not at all.
+	due   throttle.Micros
+	index int // in the order of moments; -1 for none
+	// expiring are those that wait and expire, in that order, and some that have gone.
+	expiring []*player.Note
+	failing  map[string]bool
 }
 
 const never = throttle.Micros(math.MaxInt64)
@@ -90,7 +96,7 @@ func (s *Simulation) settings(zone, category string) *player.Settings {
 	return found
 }
 
-// Arrive plays until an arrival comes, and takes it in. Arrivals come in order.
+// Arrive plays until an arrival comes, and takes it in. Arrivals come in order, and [Arrival.Check] has completed them.
 func (s *Simulation) Arrive(a *Arrival) {
 	at := throttle.MicrosOf(a.At)
 	s.playUntil(at)
@@ -100,17 +106,42 @@ func (s *Simulation) Arrive(a *Arrival) {
 	if u == nil {
 		u = s.newUser(a.UserID)
 	}
-	u.zone = a.Zone
-	s.last++
-	n := &player.Note{
-		ID: strconv.FormatInt(s.last, 10), Category: a.Category, Channel: a.Channel, CollapseKey: a.CollapseKey,
-		Priority: a.priority, Accepted: at, Arrival: s.last,
+	if u.zone != a.Zone {
+		u.zone, u.due = a.Zone, at // what waits may go sooner there
 	}
-	if a.Outcome == string(notification.StatusFailed) {
+	s.last++
+	n := a.note(s.last)
+	if a.Outcome == Failed {
 		if u.failing == nil {
 			u.failing = map[string]bool{}
 		}
 		u.failing[n.ID] = true
+	}
+	s.tally.arrived(a.Category, at)
+	u.waiting++
+	u.agenda.Accept(at, n)
+	switch {
+	case n.CollapseKey != "": // what came first may be replaced
+		u.due = at
+	case n.Status == notification.StatusScheduled:
+		u.due = min(u.due, n.Due)
+	case !u.agenda.Holds(n):
+		u.due = at
+	}
+	s.schedule(u)
+	s.playUntil(at)
+	if n.Expires > 0 && waits(n) {
+		u.expiresLater(n)
+		s.schedule(u)
+		s.playUntil(at)
+	}
+}
+
+// note is the notification that comes, by the number of its arrival.
+func (a *Arrival) note(arrival int64) *player.Note {
+	n := &player.Note{
+		ID: strconv.FormatInt(arrival, 10), Category: a.Category, Channel: a.Channel, CollapseKey: a.CollapseKey,
+		Priority: a.priority, Accepted: throttle.MicrosOf(a.At), Arrival: arrival,
 	}
 	if !a.SendAt.IsZero() {
 		n.NotBefore = throttle.MicrosOf(a.SendAt)
@@ -118,31 +149,23 @@ func (s *Simulation) Arrive(a *Arrival) {
 	if !a.ExpiresAt.IsZero() {
 		n.Expires = throttle.MicrosOf(a.ExpiresAt)
 	}
-	s.tally.arrived(a.Category, at)
-	u.agenda.Accept(at, n)
-	switch n.Status { //nolint:exhaustive // it has ended
-	case notification.StatusQueued:
-		if !u.agenda.Holds(n) {
-			u.due = min(u.due, at)
-		}
-	case notification.StatusScheduled:
-		u.due = min(u.due, n.Due)
-	default:
-		return
-	}
-	if n.Expires > 0 {
-		u.expires = min(u.expires, n.Expires)
-	}
-	s.schedule(u)
-	s.playUntil(at)
+	return n
+}
+
+// waits reports whether a notification has not ended.
+func waits(n *player.Note) bool {
+	return n.Status == notification.StatusQueued || n.Status == notification.StatusScheduled
 }
 
 func (s *Simulation) newUser(id string) *user {
-	u := &user{id: id, due: never, expires: never, index: -1}
+	u := &user{id: id, due: never, index: -1}
 	u.agenda = player.New(player.Config{
-		User: id, Last: &s.last, Settings: func(category string) *player.Settings { return s.settings(u.zone, category) },
+		User: id, Last: &s.last, InOrder: true,
+		Settings: func(category string) *player.Settings { return s.settings(u.zone, category) },
 		Deferred: func(n *player.Note) { s.tally.deferred(u.id, n.Category) },
 		Ended: func(n *player.Note) {
+			u.waiting--
+			delete(u.failing, n.ID)
 			s.tally.ended(u.id, n)
 			s.Ended(n, s.now.Time())
 		},
@@ -156,11 +179,14 @@ func (s *Simulation) playUntil(until throttle.Micros) {
 	for len(s.next) > 0 && s.next[0].moment() <= until {
 		u := s.next[0]
 		s.now = max(s.now, u.moment())
-		if u.expires <= s.now {
+		if u.expires() <= s.now {
 			s.expire(u)
 		}
 		if u.due <= s.now {
 			s.serve(u)
+		}
+		if u.waiting == 0 {
+			u.expiring = nil
 		}
 		s.schedule(u)
 	}
@@ -178,7 +204,6 @@ func (s *Simulation) serve(u *user) {
 			s.tally.admitted(g.Note)
 			outcome := dispatch.Outcome{Disposition: dispatch.Delivered, Reason: string(notification.StatusDelivered)}
 			if u.failing[g.ID] {
-				delete(u.failing, g.ID)
 				outcome = dispatch.Outcome{Disposition: dispatch.Failed, Reason: "recorded"}
 			}
 			u.agenda.Settle(s.now, g.Note, g.Generation, outcome)
@@ -189,40 +214,49 @@ func (s *Simulation) serve(u *user) {
 	}
 }
 
-// expire ends what has expired.
+// expire ends what has expired, and has the worker look at the rest.
 func (s *Simulation) expire(u *user) {
-	u.agenda.Sweep(s.now)
-	u.expires = never
-	for _, b := range u.agenda.Backlogs() {
-		for _, n := range b.Notes() {
-			u.expiresAt(n)
+	for u.expires() <= s.now {
+		if u.agenda.Expire(s.now, u.expiring[0]) {
+			u.due = s.now
 		}
-	}
-	for _, n := range u.agenda.Later() {
-		u.expiresAt(n)
+		u.expiring = u.expiring[1:]
 	}
 }
 
-func (u *user) expiresAt(n *player.Note) {
-	if n.Expires > 0 {
-		u.expires = min(u.expires, n.Expires)
+// expires is when the next of those that wait expires, or never.
+func (u *user) expires() throttle.Micros {
+	if len(u.expiring) == 0 {
+		return never
 	}
+	return u.expiring[0].Expires
 }
 
-// forgetAfter is after how many arrivals users are looked for of whom nothing counts any more.
-const forgetAfter = 100_000
+// expiresLater notes one that expires while it waits.
+func (u *user) expiresLater(n *player.Note) {
+	if len(u.expiring) > 2*u.waiting+64 {
+		u.expiring = slices.DeleteFunc(u.expiring, func(n *player.Note) bool { return !waits(n) })
+	}
+	i, _ := slices.BinarySearchFunc(u.expiring, n, func(x, y *player.Note) int {
+		return cmp.Or(cmp.Compare(x.Expires, y.Expires), cmp.Compare(x.Arrival, y.Arrival))
+	})
+	u.expiring = slices.Insert(u.expiring, i, n)
+}
 
-// forget forgets the users for whom nothing waits or counts, from time to time.
+// forgetAfter is after how many arrivals users are looked for of whom nothing counts any more, at least.
+const forgetAfter = 10_000
+
+// forget forgets the users for whom nothing waits or counts, whenever as many may have come as were left the last time.
 func (s *Simulation) forget() {
-	if s.swept++; s.swept < max(forgetAfter, 4*len(s.users)) {
+	if s.unswept--; s.unswept > 0 {
 		return
 	}
-	s.swept = 0
 	for id, u := range s.users {
 		if u.index < 0 && u.agenda.Idle(s.now) {
 			delete(s.users, id)
 		}
 	}
+	s.unswept = max(forgetAfter, len(s.users))
 }
 
 // Finish plays until nothing waits any more, and reports.
@@ -232,7 +266,7 @@ func (s *Simulation) Finish() *Report {
 }
 
 // moment is when something happens next.
-func (u *user) moment() throttle.Micros { return min(u.due, u.expires) }
+func (u *user) moment() throttle.Micros { return min(u.due, u.expires()) }
 
 // schedule puts a user into the order of moments.
 func (s *Simulation) schedule(u *user) {
@@ -282,23 +316,23 @@ func (m *moments) Pop() any {
 func Compare(arrivals func(categories []string, do func(*Arrival) error) error, under, against *policy.Policy,
 ) (*Report, error) {
 	played := []*Simulation{New(under)}
-	categories := played[0].Categories()
 	if against != nil {
 		played = append(played, New(against))
-		for _, name := range categories {
-			if !slices.Contains(played[1].Categories(), name) {
-				return nil, fmt.Errorf("category %q is in the one policy only: arrivals of it could not be compared", name)
-			}
-		}
 	}
-	err := arrivals(categories, func(a *Arrival) error {
+	err := arrivals(played[0].Categories(), func(a *Arrival) error {
 		for _, s := range played {
+			if _, known := s.policy.Categories[a.Category]; !known {
+				return fmt.Errorf("category: the policy to compare with does not name %s", nearest.Quote(a.Category))
+			}
 			s.Arrive(a)
 		}
 		return nil
 	})
 	if err != nil {
 		return nil, err
+	}
+	if played[0].last == 0 {
+		return nil, errors.New("there are no arrivals to play")
 	}
 	report := played[0].Finish()
 	if against != nil {

@@ -3,8 +3,10 @@ package simulate
 import (
 	"hash/maphash"
 	"maps"
+	"math"
 	"math/bits"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/agenda/player"
@@ -41,10 +43,15 @@ type Figures struct {
 	Peak int64 `json:"peak_per_second"`
 }
 
+// ShareDeferred is how many of the arrivals were deferred, in percent.
+func (f *Figures) ShareDeferred() float64 {
+	return 100 * float64(f.Deferred) / float64(max(1, f.Arrivals))
+}
+
 // EndedAs is how many ended with a status.
 func (f *Figures) EndedAs(status string) (n int64) {
 	for how, count := range f.Ended {
-		if len(how) >= len(status) && how[:len(status)] == status {
+		if strings.HasPrefix(how, status+" ") {
 			n += count
 		}
 	}
@@ -72,8 +79,8 @@ type counts struct {
 	figures  Figures
 	waits    histogram
 	affected map[uint64]struct{} // hashes of users
-	second   int64
-	peak     int64
+	// seconds are two in a row, and went how many went in each.
+	seconds, went [2]int64
 }
 
 func newTally() *tally {
@@ -111,16 +118,18 @@ func (t *tally) deferred(userID, category string) {
 	})
 }
 
-// admitted counts one that goes. They come in the order of their moments, but for those that are granted ahead.
+// admitted counts one that goes. They come in the order of their moments, but for those that are granted ahead: some
+// of the next second come before some of this one.
 func (t *tally) admitted(n *player.Note) {
 	second := int64(n.Admitted) / time.Second.Microseconds()
 	t.each(n.Category, func(c *counts) {
 		c.waits.add(int64(n.Admitted - n.WaitsSince()))
-		if second != c.second {
-			c.second, c.peak = second, 0
+		i := second & 1
+		if second != c.seconds[i] {
+			c.seconds[i], c.went[i] = second, 0
 		}
-		c.peak++
-		c.figures.Peak = max(c.figures.Peak, c.peak)
+		c.went[i]++
+		c.figures.Peak = max(c.figures.Peak, c.went[i])
 	})
 }
 
@@ -191,7 +200,7 @@ func upTo(bucket int) int64 {
 
 // quantile is a wait, in seconds, that so many are not longer than, of which it is at most a 64th too long.
 func (h *histogram) quantile(share float64) float64 {
-	wanted := int64(share*float64(h.n) + 0.5)
+	wanted := int64(math.Ceil(share * float64(h.n)))
 	for bucket, n := range h.buckets {
 		if wanted -= n; wanted <= 0 {
 			return min(time.Duration(upTo(bucket))*time.Microsecond, h.most).Seconds()

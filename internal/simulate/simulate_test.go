@@ -77,7 +77,6 @@ func TestChatRoomGoesAsTheLimiterSays(t *testing.T) {
 		}
 		delete(want, n.ID)
 	}
-	begun := time.Now()
 	if err := simulate.Read(lines(t, arrivals), s.Categories(), false, func(a *simulate.Arrival) error {
 		s.Arrive(a)
 		return nil
@@ -85,7 +84,6 @@ func TestChatRoomGoesAsTheLimiterSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	report := s.Finish()
-	t.Logf("%d arrivals in %s: %+v", len(arrivals), time.Since(begun), report.All)
 	if len(want) > 0 || report.All.Delivered != int64(len(arrivals)) {
 		t.Errorf("%d did not go; %+v", len(want), report.All)
 	}
@@ -104,6 +102,10 @@ func TestAgainstItselfNothingDiffers(t *testing.T) {
 	if diff := cmp.Diff(report.All, report.Against.All); diff != "" {
 		t.Error(diff)
 	}
+	nothing := func([]string, func(*simulate.Arrival) error) error { return nil }
+	if _, err := simulate.Compare(nothing, p, nil); err == nil {
+		t.Error("nothing that came is no reason to believe that a policy is good")
+	}
 }
 
 // What is no arrival is named by its line, and nothing is played in spite of it.
@@ -114,22 +116,25 @@ func TestBadArrivalsAreNamedByTheirLines(t *testing.T) {
 		`{"at":"2026-01-01T00:00:01Z","user_id":"ada"}`:                       "comes before the line above",
 		`{"at":"2026-01-01T00:00:03Z"}`:                                       "user_id: is required",
 		`{"at":"1999-12-31T00:00:00Z","user_id":"ada"}`:                       "at: must lie in the years 2000 to 2100",
-		`{"user_id":"ada"}`:                                                   "at: must lie in the years 2000 to 2100",
+		`{"user_id":"ada"}`:                                                   "at: is required",
+		`{"at":"2026-01-01","user_id":"ada"}`:                                 "moments must be written like",
+		`{"at":"2026-01-01T00:00:03Z","user_id":5}`:                           "user_id: must be a string, is a number",
+		`{"at":"2026-01-01T00:00:03Z","user_id":"ada","zone":"Local"}`:        "is not a time zone",
 		`{"at":"2026-01-01T00:00:03Z","user_id":"ada","category":"defualt"}`:  "(did you mean default?)",
-		`{"at":"2026-01-01T00:00:03Z","user_id":"ada","zone":"Europe/Viena"}`: "is no time zone",
+		`{"at":"2026-01-01T00:00:03Z","user_id":"ada","zone":"Europe/Viena"}`: "is not a time zone",
 		`{"at":"2026-01-01T00:00:03Z","user_id":"ada","outcome":"lost"}`:      "outcome: must be delivered or failed",
 		`{"at":"2026-01-01T00:00:03Z","user_id":"ada","priority":"urgent"}`:   "priority: must be critical, high, normal or low",
 		`{"at":"2026-01-01T00:00:03Z","user_id":"ada","colour":"red"}`:        `unknown field "colour"`,
-		`{} {}`: "is no arrival", `[`: "is no arrival",
+		`{} {}`: "has more than one JSON object", `[`: "is no arrival", "\x1f\x8b\x08": "is compressed",
 	} {
 		err := simulate.Read(strings.NewReader(good+"\n"+line), []string{"default"}, false,
 			func(*simulate.Arrival) error { return nil })
-		if text := fmt.Sprint(err); line != `{} {}` && (!strings.HasPrefix(text, "line 3: ") || !strings.Contains(text, want)) {
+		if text := fmt.Sprint(err); !strings.HasPrefix(text, "line 3: ") || !strings.Contains(text, want) {
 			t.Errorf("%s: %v, want line 3: … %s", line, err, want)
 		}
 	}
 	n := 0
-	if err := simulate.Read(strings.NewReader(good+`{"at":"2026-01-01T00:00:01Z","user_id":"ben"}`), []string{"default"}, true,
+	if err := simulate.Read(strings.NewReader("\ufeff"+good+`{"at":"2026-01-01T00:00:01Z","user_id":"ben"}`), []string{"default"}, true,
 		func(a *simulate.Arrival) error {
 			if n++; n == 1 && a.UserID != "ben" {
 				t.Errorf("%s comes first", a.UserID)
@@ -163,6 +168,7 @@ func TestConditions(t *testing.T) {
 	for text, want := range map[string]string{
 		"expired": "is no condition", "chat.expird > 1": "(did you mean expired?)", "chta.expired > 1": "(did you mean chat?)",
 		"wait_p95 > 10": "with a duration", "expired > 10m": "is no unit of expired", "expired > 1.2.3": "invalid syntax",
+		"users_affected > 1%": "compare it with a number",
 	} {
 		if _, err := simulate.ParseCondition(text, []string{"chat"}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)
@@ -207,19 +213,82 @@ cases:
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []string{"", "", "n1 is failed, recorded; want delivered"} {
+	for i, want := range []string{"", "", "n1 is failed, recorded, at 2026-01-02T12:00:00Z; want delivered"} {
 		wrong, err := suite.Cases[i].Run(p)
 		if err != nil || strings.Join(wrong, "; ") != want {
 			t.Errorf("%s: %q, %v, want %q", suite.Cases[i].Name, wrong, err, want)
 		}
 	}
+	if _, err := (&simulate.Case{Start: "yesterday"}).Run(p); err == nil {
+		t.Error("yesterday is no start")
+	}
 	for text, want := range map[string]string{
 		"cases: []":            "it has no cases",
 		"cases: [{nmae: x}]":   "unknown field",
+		"cases: [{name: x}]":   `says nothing under "then"`,
 		"cases: [{name: [1]}]": "name",
 	} {
 		if _, err := simulate.ReadSuite([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}
+	}
+}
+
+// What waits is looked at again when something else may come first: the worker would come then, too.
+func TestWhatComesFirstMayGoSooner(t *testing.T) {
+	t.Parallel()
+	p := parse(t, `version: 1
+windows: {night: {closed: [{from: "22:00", to: "07:00"}]}}
+quiet_hours: {window: night, spread: 30m}
+caps: [{name: push, categories: [chat], channels: [fcm], limits: [{max: 1, per: 1h}]}]
+categories: {default: {max_defer: 1d}, chat: {max_defer: 1d, quiet_hours: {then: off}}}
+`)
+	const well, chat = "[] <nil>", "{user_id: ada, category: chat, "
+	const fcm = chat + "channel: fcm, "
+	for given, c := range map[string]struct{ then, want string }{
+		fcm + "at: 0s}," + fcm + "at: 1s, expires_at: 10m}," + chat + "at: 2s, channel: email}": {
+			"{id: n2, ended: expired, at: 10m}, {id: n3, at: 10m}", well,
+		},
+		fcm + "at: 0s}," + fcm + "at: 1s, priority: high, collapse_key: k}," + chat + "at: 2s, channel: email}," + fcm +
+			"at: 3s, priority: low, collapse_key: k}": {"{id: n2, ended: replaced}, {id: n3, at: 3s}, {id: n4, at: 1h}", well},
+		"{user_id: ada, at: 0s}, {user_id: ada, at: 1s, priority: high, expires_at: 8h5m}": {"{id: n2, at: 8h4m}", well},
+		"{user_id: ada, at: 0s}, {user_id: ada, at: 1h, zone: America/New_York}":           {"{id: n1, at: 1h}, {id: n2, at: 1h}", well},
+		"{user_id: ada, at: x}": {"{id: n1}", `at: "x" is neither`},
+		"{user_id: ada}":        {"{id: n1}", "at: is required"},
+		"{id: a, user_id: ada, at: 0s}, {id: a, user_id: ben, at: 1d}": {"{id: a}", `two have the id "a"`},
+		"{user_id: ada, at: 0s}": {"{id: n1, ended: expird}", "ended: must be one of"},
+	} {
+		suite, err := simulate.ReadSuite([]byte("cases: [{start: 2026-01-02T23:00:00Z, given: [" + given + "], then: [" + c.then + "]}]"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		wrong, err := suite.Cases[0].Run(p)
+		if got := fmt.Sprint(wrong, err); !strings.Contains(got, c.want) {
+			t.Errorf("%s: %s, want %s", given, got, c.want)
+		}
+	}
+}
+
+// Users of whom nothing counts any more are forgotten; what is granted ahead does not begin the count of a second anew.
+func TestManyUsers(t *testing.T) {
+	t.Parallel()
+	s := simulate.New(parse(t, "version: 1\ncategories: {default: {limits: [{max: 1, per: 30ms}]}}\n"))
+	const users = 50_000
+	arrive := func(at time.Time, user string) {
+		a := &simulate.Arrival{At: at, UserID: user}
+		_ = a.Check(s.Categories()) // it completes the arrival
+		s.Arrive(a)
+	}
+	for i := range users {
+		arrive(began.Add(time.Duration(i)*time.Second), fmt.Sprint(i))
+	}
+	if n := s.Users(); n > users/2 {
+		t.Errorf("%d users are remembered", n)
+	}
+	for i, user := range []string{"ada", "ada", "ben", "cid", "eve", "fay"} {
+		arrive(began.Add(users*time.Second-10*time.Millisecond+time.Duration(i/4)*time.Second/2), user)
+	}
+	if peak := s.Finish().All.Peak; peak != 4 {
+		t.Errorf("%d go in the busiest second, want 4", peak)
 	}
 }

@@ -74,13 +74,13 @@ func (l *admissionLog) insert(at Micros, token string) {
 	l.at[token] = at
 }
 
-// drop forgets the oldest n.
+// drop forgets the oldest n. The others stay where they are: a log may be long.
 func (l *admissionLog) drop(n int) {
-	for _, old := range l.tokens[:n] {
+	for i, old := range l.tokens[:n] {
 		delete(l.at, old)
+		l.tokens[i] = ""
 	}
-	l.times = slices.Delete(l.times, 0, n)
-	l.tokens = slices.Delete(l.tokens, 0, n)
+	l.times, l.tokens = l.times[n:], l.tokens[n:]
 }
 
 // take takes an admission out. It returns false when there is none with that token.

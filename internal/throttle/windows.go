@@ -1,23 +1,20 @@
 package throttle
 
+import "slices"
+
 // Windows is what was admitted for one user, for somebody who plays what is to come: each call says the moment. For the
 // same calls at the same moments it decides as the Lua does, see [Memory].
 type Windows struct {
 	user  string
-	cells map[cellName]*cell
+	cells []*cell // few
 }
 
 // NewWindows makes the empty Windows of a user.
-func NewWindows(user string) *Windows { return &Windows{user: user, cells: map[cellName]*cell{}} }
+func NewWindows(user string) *Windows { return &Windows{user: user} }
 
 // Idle reports whether nothing counts any more at a moment.
 func (w *Windows) Idle(now Micros) bool {
-	for _, c := range w.cells {
-		if !c.expired(now) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(w.cells, func(c *cell) bool { return !c.expired(now) })
 }
 
 // Clear forgets what was admitted in a category, and under the caps that a plan names.
@@ -32,19 +29,17 @@ func (w *Windows) Clear(category string, plan Plan) {
 	}
 }
 
-func (w *Windows) empty(name cellName) {
-	if c := w.cells[name]; c != nil {
-		*c = cell{name: name}
-	}
-}
+func (w *Windows) empty(name cellName) { *w.cell(name) = cell{name: name} }
 
 // cell is the cell of a name, which is made when there is none.
 func (w *Windows) cell(name cellName) *cell {
-	c := w.cells[name]
-	if c == nil {
-		c = &cell{name: name}
-		w.cells[name] = c
+	for _, c := range w.cells {
+		if c.name == name {
+			return c
+		}
 	}
+	c := &cell{name: name}
+	w.cells = append(w.cells, c)
 	return c
 }
 
@@ -115,8 +110,8 @@ func (w *Window) Charge(now, at Micros, head Head, token string) { w.at(now, hea
 // Refund takes an admission out that was counted at a moment, also under named caps that the plan no longer has.
 func (w *Window) Refund(now, at Micros, head Head, token string) {
 	w.at(now, head).removeAdmission(token, at)
-	for name, c := range w.all.cells {
-		if name.named != "" {
+	for _, c := range w.all.cells {
+		if c.name.named != "" {
 			c.refundLog(token)
 		}
 	}

@@ -113,15 +113,19 @@ func (a *Agenda) deferOne(n *Note) {
 // remove takes a notification out.
 func (b *Backlog) remove(n *Note) {
 	i, _ := slices.BinarySearchFunc(b.notes, n, inOrder)
-	if i == 0 {
-		b.notes = b.notes[1:]
-	} else {
-		b.notes = slices.Delete(b.notes, i, i+1)
-	}
+	b.notes = without(b.notes, i)
 	if n.passes {
 		n.passes = false
 		b.passing--
 	}
+}
+
+// without takes one out of a list, at no cost when it is the first.
+func without(notes []*Note, i int) []*Note {
+	if i == 0 {
+		return notes[1:]
+	}
+	return slices.Delete(notes, i, i+1)
 }
 
 // overtakes reports whether a notification may go sooner than those that block its backlog: it comes before them, and
@@ -186,8 +190,9 @@ func (a *Agenda) expire(n *Note, reason string) {
 }
 
 // Holds reports whether one that came into its backlog is deferred with it, so that nobody has to look before the
-// backlog's moment: unless there are more in it by now than can go within max_defer.
+// backlog's moment: unless it comes first, and may go sooner than what came first until now, or there are more in it by
+// now than can go within max_defer.
 func (a *Agenda) Holds(n *Note) bool {
 	b := a.track(n.Category)
-	return b.Deferred(n) && len(b.notes) <= b.inTime
+	return b.Deferred(n) && b.notes[0] != n && len(b.notes) <= b.inTime
 }

@@ -71,6 +71,9 @@ type Config struct {
 	Settings func(category string) *Settings
 	// Last is the highest arrival so far, which agendas may share. Defaults to one of its own.
 	Last *int64
+	// InOrder says that arrivals come in their order, and that each grant is settled before the next one comes: then
+	// nobody has to remember which came last with a collapse key.
+	InOrder bool
 	// MaxCrashes is how many leases of a notification may end before it fails. Defaults to 3.
 	MaxCrashes int
 	// Lease is how long a delivery may take. Defaults to 15 s.
@@ -194,7 +197,9 @@ func (n *Note) collapseName() string { return n.Category + "\n" + n.CollapseKey 
 // replaceEarlier ends what waits with the same collapse key, and takes its place, unless that was scheduled.
 func (a *Agenda) replaceEarlier(n *Note) {
 	earlier := a.keyed[n.collapseName()]
-	a.newest[n.collapseName()] = n.Arrival
+	if !a.cfg.InOrder {
+		a.newest[n.collapseName()] = n.Arrival
+	}
 	if earlier != nil {
 		scheduled := earlier.Status == notification.StatusScheduled
 		a.leave(earlier)
@@ -209,19 +214,34 @@ func (a *Agenda) replaceEarlier(n *Note) {
 // postpone puts a notification among what is later.
 func (a *Agenda) postpone(n *Note, due throttle.Micros) {
 	n.Due = due
+	a.later = slices.Insert(a.later, a.placeLater(n), n)
+}
+
+// placeLater is the place of a notification among what is later.
+func (a *Agenda) placeLater(n *Note) int {
 	i, _ := slices.BinarySearchFunc(a.later, n, func(x, y *Note) int {
 		return cmp.Or(cmp.Compare(x.Due, y.Due), cmp.Compare(x.ID, y.ID))
 	})
-	a.later = slices.Insert(a.later, i, n)
+	return i
 }
 
 // Cancel ends a notification that waits, and reports whether it did.
 func (a *Agenda) Cancel(now throttle.Micros, n *Note) bool {
+	return a.withdraw(now, n, notification.StatusCancelled, notification.ReasonCancelled)
+}
+
+// Expire ends a notification that has expired while it waits, and reports whether it did. What comes first now may go
+// sooner.
+func (a *Agenda) Expire(now throttle.Micros, n *Note) bool {
+	return a.withdraw(now, n, notification.StatusExpired, notification.ReasonExpired)
+}
+
+func (a *Agenda) withdraw(now throttle.Micros, n *Note, status notification.Status, reason string) bool {
 	a.now = now
 	if !a.leave(n) {
 		return false
 	}
-	a.end(n, notification.StatusCancelled, notification.ReasonCancelled)
+	a.end(n, status, reason)
 	a.tidy(a.track(n.Category))
 	return true
 }
@@ -232,7 +252,7 @@ func (a *Agenda) leave(n *Note) bool {
 	case notification.StatusQueued:
 		a.track(n.Category).remove(n)
 	case notification.StatusScheduled, notification.StatusRetrying:
-		a.later = slices.DeleteFunc(a.later, func(o *Note) bool { return o == n })
+		a.later = without(a.later, a.placeLater(n))
 		n.Held = false
 	default:
 		return false
