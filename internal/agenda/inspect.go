@@ -46,8 +46,6 @@ func (a *Agendas) Peek(ctx context.Context, b dispatch.Backlog) (Inspection, err
 	return in, nil
 }
 
-func (a *Agendas) prefixOf(userID string) string { return a.Prefixes()[a.PartitionOf(userID)] }
-
 // Moments returns the moments of the admissions in a log.
 func Moments(log *redis.ZSliceCmd) []throttle.Micros {
 	var at []throttle.Micros

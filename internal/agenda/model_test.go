@@ -59,7 +59,8 @@ func (m *model) moment() throttle.Micros { return throttle.Micros(m.now) }
 func (m *model) agenda(user string) *player.Agenda {
 	if m.users[user] == nil {
 		m.users[user] = player.New(player.Config{
-			User: user, Last: &m.last, Settings: func(category string) *player.Settings { s := m.settingsNow(category); return &s },
+			User: user, Last: &m.last,
+			Settings: func(category string) *player.Settings { s := m.settingsNow(category); return &s },
 			Deferred: func(n *player.Note) { m.counts["deferrals"]++; m.told[n.Category]++ },
 			Ended:    func(n *player.Note) { m.counts[letters[n.Status]]++ },
 		})

@@ -268,7 +268,8 @@ func (p *program) checkAwake() {
 }
 
 func (p *program) statusOf(n *note) notification.Status {
-	if b := p.model.backlog(n.user, n.Category); b != nil && n.Status == notification.StatusQueued && b.Deferred(n.Note) {
+	b := p.model.backlog(n.user, n.Category)
+	if b != nil && n.Status == notification.StatusQueued && b.Deferred(n.Note) {
 		return notification.StatusDeferred
 	}
 	return n.Status

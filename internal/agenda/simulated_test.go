@@ -115,7 +115,8 @@ func TestSimulatedIsAsPlayed(t *testing.T) {
 // randomArrivals are some days of arrivals of a few users, in bursts.
 func randomArrivals(r *rand.Rand, at time.Time) (all []simulate.Arrival) {
 	for range 600 {
-		at = at.Add(time.Duration(r.ExpFloat64() * []float64{0.5, 20, 1200}[r.IntN(3)] * float64(time.Second))).Round(time.Microsecond)
+		seconds := r.ExpFloat64() * []float64{0.5, 20, 1200}[r.IntN(3)]
+		at = at.Add(time.Duration(seconds * float64(time.Second))).Round(time.Microsecond)
 		a := simulate.Arrival{
 			At: at, UserID: pick(r, programUsers), Channel: pick(r, []string{"fcm", "email"}),
 			Priority: pick(r, []string{"critical", "high", "normal", "low"}),

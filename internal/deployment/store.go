@@ -73,8 +73,8 @@ func (d *Deployment) openPostgresStore(ctx context.Context) error {
 	d.Postgres = storepostgres.New(d.Pool, d.Agendas, storepostgres.Config{Apart: d.attached, Log: d.cfg.Log})
 	d.Store = d.Postgres
 	config := relay.Config{
-		Check: d.Rules.check, Windows: d.Rules.LongestWindow, Rebuilding: d.publishing.rebuilding, Adopted: d.cfg.Adopted,
-		Retention: d.cfg.Settings.Retention,
+		Check: d.Rules.check, Windows: d.Rules.LongestWindow, Rebuilding: d.publishing.rebuilding,
+		Adopted: d.cfg.Adopted, Retention: d.cfg.Settings.Retention,
 	}
 	if d.cfg.Hooks.Relay != nil {
 		d.cfg.Hooks.Relay(&config)

@@ -120,7 +120,7 @@ func TestBadArrivalsAreNamedByTheirLines(t *testing.T) {
 		`{"at":"2026-01-01","user_id":"ada"}`:                                 "moments must be written like",
 		`{"at":"2026-01-01T00:00:03Z","user_id":5}`:                           "user_id: must be a string, is a number",
 		`{"at":"2026-01-01T00:00:03Z","user_id":"ada","zone":"Local"}`:        "is not a time zone",
-		`{"at":"2026-01-01T00:00:03Z","user_id":"ada","category":"defualt"}`:  "(did you mean default?)",
+		`{"at":"2026-01-01T00:00:03Z","user_id":"ada","category":"defaul"}`:   "(did you mean default?)",
 		`{"at":"2026-01-01T00:00:03Z","user_id":"ada","zone":"Europe/Viena"}`: "is not a time zone",
 		`{"at":"2026-01-01T00:00:03Z","user_id":"ada","outcome":"lost"}`:      "outcome: must be delivered or failed",
 		`{"at":"2026-01-01T00:00:03Z","user_id":"ada","priority":"urgent"}`:   "priority: must be critical, high, normal or low",
@@ -166,8 +166,10 @@ func TestConditions(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"expired": "is no condition", "chat.expird > 1": "(did you mean expired?)", "chta.expired > 1": "(did you mean chat?)",
-		"wait_p95 > 10": "with a duration", "expired > 10m": "is no unit of expired", "expired > 1.2.3": "invalid syntax",
+		"expired": "is no condition", "chat.expird > 1": "(did you mean expired?)",
+		"chta.expired > 1": "(did you mean chat?)",
+		"wait_p95 > 10":    "with a duration", "expired > 10m": "is no unit of expired",
+		"expired > 1.2.3":     "invalid syntax",
 		"users_affected > 1%": "compare it with a number",
 	} {
 		if _, err := simulate.ParseCondition(text, []string{"chat"}); err == nil || !strings.Contains(err.Error(), want) {
@@ -224,7 +226,7 @@ cases:
 	}
 	for text, want := range map[string]string{
 		"cases: []":            "it has no cases",
-		"cases: [{nmae: x}]":   "unknown field",
+		"cases: [{nam: x}]":    "unknown field",
 		"cases: [{name: x}]":   `says nothing under "then"`,
 		"cases: [{name: [1]}]": "name",
 	} {

@@ -243,7 +243,9 @@ func (p Plan) Args(args []any) []any {
 }
 
 // argCount is how many arguments Args appends.
-func (p Plan) argCount() int { return 5 + 3*(len(p.Rules)+len(p.Dormant)+len(p.Shadow)) + 2*len(p.Closed) }
+func (p Plan) argCount() int {
+	return 5 + 3*(len(p.Rules)+len(p.Dormant)+len(p.Shadow)) + 2*len(p.Closed)
+}
 
 // counted reports whether the plan keeps state for its category.
 func (p Plan) counted() bool { return p.caps()+len(p.Dormant)+len(p.Shadow) > 0 }
@@ -292,4 +294,6 @@ func depth(lists ...[]Rule) (admissions int, per time.Duration) {
 }
 
 // depth is the depth of the log of the plan's category.
-func (p Plan) depth() (admissions int, per time.Duration) { return depth(p.CategoryRules(), p.Dormant, p.Shadow) }
+func (p Plan) depth() (admissions int, per time.Duration) {
+	return depth(p.CategoryRules(), p.Dormant, p.Shadow)
+}

@@ -16,7 +16,8 @@ func providerScenarios() []*scenario {
 	timeouts := protection{name: "time-out of a send", mutations: "no-send-timeout"}
 	finishing := protection{
 		name: "time-out of the rest of a response", mutations: timeouts.mutations, rewrites: []rewrite{{
-			file: "internal/push/httpsend/classify.go", says: "finishIn = 2 * time.Second", instead: "finishIn = 24 * time.Hour",
+			file: "internal/push/httpsend/classify.go",
+			says: "finishIn = 2 * time.Second", instead: "finishIn = 24 * time.Hour",
 		}},
 	}
 	var promised promises

@@ -51,7 +51,8 @@ func (m *Agendas) Find(ctx context.Context, entries []agenda.Entry) ([]Standing,
 		for n, i := range part {
 			in := func(place string) bool { return strings.Contains(reply[2*n+1], place) }
 			found[i] = Standing{
-				Status: agenda.StatusOf(reply[2*n]), InLine: in("w"), Later: in("r"), InFlight: in("e"), HasEnd: in("z"),
+				Status: agenda.StatusOf(reply[2*n]),
+				InLine: in("w"), Later: in("r"), InFlight: in("e"), HasEnd: in("z"),
 			}
 		}
 		return nil

@@ -173,7 +173,7 @@ func (b *Backlog) unblock(now throttle.Micros) {
 	}
 }
 
-// tidy ends a step: a backlog is blocked only while something in it is deferred, and one that holds nothing is forgotten.
+// tidy ends a step: a backlog is blocked only while something in it is deferred, and an empty one is forgotten.
 func (a *Agenda) tidy(b *Backlog) {
 	if b.passing == len(b.notes) {
 		b.unblock(a.now)

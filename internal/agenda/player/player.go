@@ -20,7 +20,8 @@ type Note struct {
 	ID, Category, Channel, CollapseKey string
 
 	Priority notification.Priority
-	// Accepted is when it came, NotBefore when it may go at the earliest, Expires when it ends; 0 for at once and never.
+	// Accepted is when it came, NotBefore when it may go at the earliest, 0 for at once; Expires when it ends, 0 for
+	// never.
 	Accepted, NotBefore, Expires throttle.Micros
 	// Arrival orders: a later one has a higher number.
 	Arrival int64

@@ -239,7 +239,8 @@ func (a *Agenda) endOverdue(b *Backlog) {
 		at = max(at, b.first.at)
 	}
 	const second = throttle.Micros(time.Second / time.Microsecond)
-	if len(b.notes) < 2 || at-a.now < second && at/second == b.blocked/second || at.Sub(b.oldest) <= b.settings.MaxDefer {
+	if len(b.notes) < 2 || at.Sub(b.oldest) <= b.settings.MaxDefer ||
+		at-a.now < second && at/second == b.blocked/second {
 		return
 	}
 	b.oldest = math.MaxInt64

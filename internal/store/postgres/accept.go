@@ -179,7 +179,9 @@ func (a *accepting) acceptPart(ctx context.Context, batch []*notification.Notifi
 
 // insertAll inserts a single notification together with those of other callers, and many in a statement of their own.
 // Those that are locked are then tried again by themselves. What many left untried is not, to keep their order.
-func (a *accepting) insertAll(ctx context.Context, all []*notification.Notification) []batch.Outcome[outbox.Inserted] {
+func (a *accepting) insertAll(
+	ctx context.Context, all []*notification.Notification,
+) []batch.Outcome[outbox.Inserted] {
 	var outcomes []batch.Outcome[outbox.Inserted]
 	if len(all) > 1 {
 		outcomes = a.insertApart(ctx, all)
@@ -200,7 +202,9 @@ func (a *accepting) insertAll(ctx context.Context, all []*notification.Notificat
 }
 
 // insertAlone inserts a notification that may be locked.
-func (a *accepting) insertAlone(ctx context.Context, one []*notification.Notification) []batch.Outcome[outbox.Inserted] {
+func (a *accepting) insertAlone(
+	ctx context.Context, one []*notification.Notification,
+) []batch.Outcome[outbox.Inserted] {
 	var outcomes []batch.Outcome[outbox.Inserted]
 	id := one[0].ID
 	err := a.waiting.Do(ctx, func() error {
@@ -242,7 +246,9 @@ func (a *accepting) noteLocked(name string, locked bool) {
 
 // insertApart inserts notifications in one statement. When Postgres refuses that for a value, or it is locked out, it
 // takes the statement apart, until those that can't be inserted are by themselves.
-func (a *accepting) insertApart(ctx context.Context, all []*notification.Notification) []batch.Outcome[outbox.Inserted] {
+func (a *accepting) insertApart(
+	ctx context.Context, all []*notification.Notification,
+) []batch.Outcome[outbox.Inserted] {
 	ctx, cancel := limited.Bounded(ctx, a.cfg.AcceptTimeout)
 	defer cancel()
 	var since time.Time
@@ -321,7 +327,9 @@ func (a *accepting) insertRows(ctx context.Context, batch []*notification.Notifi
 }
 
 // findHolders fills in the results of notifications whose idempotency keys others have taken meanwhile.
-func (a *accepting) findHolders(ctx context.Context, batch []*notification.Notification, results []outbox.Inserted) error {
+func (a *accepting) findHolders(
+	ctx context.Context, batch []*notification.Notification, results []outbox.Inserted,
+) error {
 	var keys []string
 	for i, n := range batch {
 		if !results[i].Fresh && n.IdempotencyKey != "" {
@@ -341,7 +349,9 @@ func (a *accepting) findHolders(ctx context.Context, batch []*notification.Notif
 }
 
 // findKnown fills in the results of notifications whose ids were accepted before.
-func (a *accepting) findKnown(ctx context.Context, batch []*notification.Notification, results []outbox.Inserted) error {
+func (a *accepting) findKnown(
+	ctx context.Context, batch []*notification.Notification, results []outbox.Inserted,
+) error {
 	var ids []string
 	places := map[string][]int{}
 	for i, n := range batch {

@@ -88,7 +88,8 @@ func TestAdoptionTakesEachNotificationOnce(t *testing.T) {
 			if c.want == "" {
 				return
 			}
-			again, err := adopt.Into(t.Context(), pool, agendas, func(*adopt.Adoption) error { return errors.New("used") })
+			used := func(*adopt.Adoption) error { return errors.New("used") }
+			again, err := adopt.Into(t.Context(), pool, agendas, used)
 			if err != nil || again != nil || done.Notifications != int64(strings.Count(c.want, ",")+1) {
 				t.Errorf("%+v was adopted, then %+v, %v", done, again, err)
 			}

@@ -70,7 +70,9 @@ func (w *world) runJobsOverAMillion(t *testing.T) {
 	store := postgres.New(pool, w.agendas, postgres.Config{Log: slog.New(slog.DiscardHandler)})
 	defer func() { _ = store.Close() }()
 	now, day := time.Now(), throttle.Rule{Max: 60, Per: 24 * time.Hour}
-	relay := relay.New(store.Stores, relay.Config{Retention: time.Hour, Windows: func(string) time.Duration { return day.Per }})
+	relay := relay.New(store.Stores, relay.Config{
+		Retention: time.Hour, Windows: func(string) time.Duration { return day.Per },
+	})
 	if n := storetest.CheckMany(t, store, now.Add(-24*time.Hour), now, day); n < 100_000 {
 		t.Errorf("the checker found %d violations", n)
 	}

@@ -109,7 +109,9 @@ func wantedRowOf(userID string, p *notification.Preferences) wantedRow {
 
 // SetPreferences replaces the preferences of a user that have still the version that was read, and cancels waiting
 // notifications that they opt out of.
-func (t *preferencesTable) SetPreferences(ctx context.Context, userID string, p *notification.Preferences, was int64) error {
+func (t *preferencesTable) SetPreferences(
+	ctx context.Context, userID string, p *notification.Preferences, was int64,
+) error {
 	return t.setPreferences(ctx, map[string]*notification.Preferences{userID: p}, was)
 }
 
@@ -119,7 +121,9 @@ func (t *preferencesTable) SetManyPreferences(ctx context.Context, of map[string
 	return t.setPreferences(ctx, of, notification.AnyVersion)
 }
 
-func (t *preferencesTable) setPreferences(ctx context.Context, of map[string]*notification.Preferences, was int64) error {
+func (t *preferencesTable) setPreferences(
+	ctx context.Context, of map[string]*notification.Preferences, was int64,
+) error {
 	rows, written := make([]wantedRow, 0, len(of)), 0
 	for userID, p := range of {
 		rows = append(rows, wantedRowOf(userID, p))
@@ -173,7 +177,9 @@ func (t *preferencesTable) ClearPreferences(ctx context.Context, userID string) 
 func (t *preferencesTable) PreferencesParts() int { return 1 }
 
 // ChangedPreferences lists the users whose latest change has a number from `from` on, in order.
-func (t *preferencesTable) ChangedPreferences(ctx context.Context, from []int64, limit int) []notification.PreferencesPage {
+func (t *preferencesTable) ChangedPreferences(
+	ctx context.Context, from []int64, limit int,
+) []notification.PreferencesPage {
 	changes, err := t.changedPreferences(ctx, from[0], limit)
 	if err != nil {
 		return []notification.PreferencesPage{{Err: limited.Describe("read the changed preferences", err)}}

@@ -227,7 +227,9 @@ func (d *deliveries) decline(ctx context.Context, g *dispatch.Grant, c claimResu
 
 // giveBack settles a grant that is not used in the agendas. It tries for as long as a statement may take; if it fails,
 // the lease ends instead. patience is for a partition that has lost its state, and with it the grant.
-func (d *deliveries) giveBack(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome, patience time.Duration) error {
+func (d *deliveries) giveBack(
+	ctx context.Context, g *dispatch.Grant, o dispatch.Outcome, patience time.Duration,
+) error {
 	ctx, cancel := limited.Bounded(ctx, d.stores.StatementTimeout)
 	defer cancel()
 	if _, err := d.settleInAgenda(ctx, g, o, patience); err != nil && !errors.Is(err, dispatch.ErrLost) {

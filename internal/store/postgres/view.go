@@ -77,7 +77,8 @@ func scanRow(r pgx.CollectableRow) (row, error) {
 		&notBefore, &v.admittedAt, &endedAt, &v.abandoned, &v.Basis.PolicyVersion, &v.Basis.Zone,
 	}, &v.Notification)...)
 	c.Fill(&v.Notification)
-	v.Status, v.notBefore, v.endedAt = notification.Status(status), columns.LimiterMoment(notBefore), columns.Moment(endedAt)
+	v.Status = notification.Status(status)
+	v.notBefore, v.endedAt = columns.LimiterMoment(notBefore), columns.Moment(endedAt)
 	// What waits for its provider has waited for longer, which only Redis knows.
 	v.WaitsSince = slices.MaxFunc([]time.Time{v.CreatedAt, v.SendAt, v.notBefore}, time.Time.Compare)
 	if status == "waiting" {
@@ -251,8 +252,8 @@ func (l *lookups) fillers(ctx context.Context, v *row, d agenda.Deferral, rule t
 	if rule.Kind == throttle.KindCap {
 		category = ""
 	}
-	rows, err := l.stores.Pool.Query(ctx, fillersSQL, v.UserID, d.At.Add(-rule.Per).UnixMicro(), d.At.UnixMicro(), category,
-		v.ID, fillersShown)
+	rows, err := l.stores.Pool.Query(ctx, fillersSQL, v.UserID, d.At.Add(-rule.Per).UnixMicro(), d.At.UnixMicro(),
+		category, v.ID, fillersShown)
 	if err != nil {
 		return nil, limited.Describe("look up what filled the windows of notification "+v.ID, err)
 	}

@@ -152,7 +152,7 @@ func (s *accepting) acceptAgain(ctx context.Context, n *notification.Notificatio
 		return err
 	}
 	n.ID = c.made
-	if _, err := s.claims.takeOver(ctx, n, c); err != nil { // if another repeat was faster, this one is a repeat of that
+	if _, err := s.claims.takeOver(ctx, n, c); err != nil { // another repeat may have been faster
 		return err
 	}
 	results, err := s.Accept(ctx, []*notification.Notification{n})

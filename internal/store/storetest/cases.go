@@ -215,7 +215,9 @@ func comesBackBehind(p *probe) {
 		if g.Notification.ID != second.ID {
 			p.Errorf("%s comes before %s, which was not tried yet", g.Notification.ID, second.ID)
 		}
-		p.settle(g, dispatch.Outcome{Disposition: dispatch.Failed, Reason: "permanent: 400", Failure: true, Refund: true})
+		p.settle(g, dispatch.Outcome{
+			Disposition: dispatch.Failed, Reason: "permanent: 400", Failure: true, Refund: true,
+		})
 		g = p.grant()
 		if g.Notification.ID != first.ID || g.Attempt != 2 || g.Failures != c.failures {
 			p.Errorf("then comes %s: attempt %d after %d failures", g.Notification.ID, g.Attempt, g.Failures)

@@ -1,5 +1,5 @@
-// Package columns reads and writes the rows of notifications: their columns, once for each direction, and what statements
-// ask of them.
+// Package columns reads and writes the rows of notifications: their columns, once for each direction, and what
+// statements ask of them.
 package columns
 
 import (

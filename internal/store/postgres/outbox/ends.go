@@ -161,8 +161,8 @@ const (
 	endPartitions = 8
 )
 
-// WriteDecided writes the ends that the agendas of these partitions decided by themselves. A partition whose Redis is away
-// does not hold up the others.
+// WriteDecided writes the ends that the agendas of these partitions decided by themselves. A partition whose Redis is
+// away does not hold up the others.
 func (e *Ends) WriteDecided(ctx context.Context, partitions []int) error {
 	faults := make([]error, len(partitions))
 	var group errgroup.Group
@@ -211,7 +211,8 @@ func (e *Ends) writeAll(ctx context.Context, ends []agenda.End) ([]endResult, er
 			e.stores.Log.WarnContext(ctx, "Postgres refused the end of a notification; Redis keeps the end, and pacer writes it again later",
 				"notification_id", ends[i].ID, "error", o.Err)
 		default:
-			return nil, limited.Describe("write the ends of "+plural.Of(len(ends), "notification", "notifications"), o.Err)
+			doing := "write the ends of " + plural.Of(len(ends), "notification", "notifications")
+			return nil, limited.Describe(doing, o.Err)
 		}
 	}
 	return results, nil

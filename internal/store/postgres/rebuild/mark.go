@@ -85,7 +85,9 @@ func marksOf(builds map[int]maintenance.Built) []string {
 }
 
 // read reads what Postgres says. With marks, it has the partitions remember the latest mark.
-func (r *Rebuilder) read(ctx context.Context, builds map[int]maintenance.Built, marks bool, row pgx.Row) (*Look, error) {
+func (r *Rebuilder) read(
+	ctx context.Context, builds map[int]maintenance.Built, marks bool, row pgx.Row,
+) (*Look, error) {
 	seen := &Look{builds: builds, epochs: map[int]int64{}, ours: map[string]bool{}}
 	var partitions []int
 	var numbers []int64

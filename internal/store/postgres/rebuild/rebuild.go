@@ -85,7 +85,8 @@ func (r *Rebuilder) Lost(ctx context.Context) (_ Rebuilt, well []int, err error)
 }
 
 // lost lists the partitions that are not in the epoch that the database knows, or were built on another server or from
-// another history of the database. The error also says which partitions can't be reached. marks is as in [Rebuilder.look].
+// another history of the database. The error also says which partitions can't be reached. marks is as in
+// [Rebuilder.look].
 func (r *Rebuilder) lost(ctx context.Context, identity string, marks bool) (*Look, []int, error) {
 	builds, away := r.stores.Agendas.Builds(ctx)
 	seen, err := r.look(ctx, builds, marks)

@@ -12,9 +12,11 @@ import (
 // clearedSQL returns the logs of some users that were cleared.
 const clearedSQL = "SELECT user_id, log, until FROM pacer.cleared WHERE user_id = ANY ($1)"
 
-// CategoryLog and CapLog name the logs of a user in pacer.cleared. A cap without a name is the user cap.
+// CategoryLog names the log of a category in pacer.cleared.
 func CategoryLog(category string) string { return "category:" + category }
-func CapLog(name string) string          { return "cap:" + name }
+
+// CapLog names the log of a cap there; without a name that of the user cap.
+func CapLog(name string) string { return "cap:" + name }
 
 // Cleared says up to which moment the logs of a user were cleared.
 type Cleared map[string]throttle.Micros

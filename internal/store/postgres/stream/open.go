@@ -72,7 +72,8 @@ func collectOpen(rows pgx.Rows, err error) ([]Open, error) {
 			&o.Status, &notBefore, &leased, &o.AcceptedAt, &o.Age, &o.Arrival, &o.Claim, &o.Attempts, &o.AdmittedAt,
 			&o.Basis.PolicyVersion, &o.Basis.Zone, &o.Deferred, &o.Version, &o.Unchecked, &o.Coming)
 		o.Payload = agenda.OnChannel(o.Channel)
-		o.SendAt, o.ExpiresAt, o.NotBefore = columns.Moment(sendAt), columns.Moment(expiresAt), columns.LimiterMoment(notBefore)
+		o.SendAt, o.ExpiresAt = columns.Moment(sendAt), columns.Moment(expiresAt)
+		o.NotBefore = columns.LimiterMoment(notBefore)
 		if leased != nil {
 			o.LeasedFor = *leased
 		}

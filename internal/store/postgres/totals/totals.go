@@ -53,8 +53,8 @@ func (r *Reader) Stats(ctx context.Context) (stats.Counts, error) {
 func (r *Reader) totals(ctx context.Context) (t stats.Totals, away bool, err error) {
 	ctx, cancel := limited.Bounded(ctx, r.stores.StatementTimeout)
 	defer cancel()
-	if err := r.stores.Pool.QueryRow(ctx, totalsSQL).Scan(&t.Accepted, &t.Delivered, &t.Failed, &t.Expired, &t.Cancelled,
-		&t.Replaced, &t.Attempts); err != nil {
+	if err := r.stores.Pool.QueryRow(ctx, totalsSQL).Scan(&t.Accepted, &t.Delivered, &t.Failed, &t.Expired,
+		&t.Cancelled, &t.Replaced, &t.Attempts); err != nil {
 		return t, false, limited.Describe("read the totals", err)
 	}
 	before, err := r.readNoted(ctx)
