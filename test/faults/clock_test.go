@@ -50,7 +50,7 @@ func clockScenarios() []*scenario {
 			inject: func(d *deployment) { d.last(5 * time.Second) }, goesOn: true,
 		},
 		{
-			name:  "WorkerClockStepped",
+			name: "WorkerClockStepped", byArrival: true, tolerance: 400 * time.Millisecond,
 			fault: "a worker's clock is set 1 h ahead, back, 1 h behind, back, a second each", store: inRedis,
 			without: redisClock, prepare: skewable,
 			inject: func(d *deployment) {

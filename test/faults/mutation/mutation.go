@@ -69,7 +69,9 @@ func openRedis(options *redis.UniversalOptions) redis.UniversalClient {
 	}
 	client := redis.NewUniversalClient(options)
 	if without("client-clock") {
+		// The shared pipeline writes a command before its hooks have run; this client has none.
 		client.AddHook(clientClock{})
+		return struct{ redis.UniversalClient }{client}
 	}
 	if without("impatient-redis") {
 		client.AddHook(impatient{})
