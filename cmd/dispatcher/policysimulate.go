@@ -25,7 +25,6 @@ import (
 	"github.com/pacer-notify/pacer/internal/store/postgres/connect"
 	"github.com/pacer-notify/pacer/internal/store/postgres/limited"
 	"github.com/pacer-notify/pacer/internal/store/postgres/stream"
-	"github.com/pacer-notify/pacer/internal/timespan"
 )
 
 // recorded are the arrivals that Postgres has.
@@ -101,7 +100,8 @@ type policySimulateCommand struct {
 	Against string   `name:"against" env:"-" placeholder:"FILE" type:"path" help:"Policy file to compare with."`
 	From    string   `name:"from" env:"-" placeholder:"FILE" help:"Recorded arrivals, one JSON object a line, as dispatcher policy record prints them; - for the standard input."`
 	Sort    bool     `name:"sort" env:"-" help:"Sort the arrivals by time first: all of them are held in memory."`
-	JSON    bool     `name:"json" env:"-" help:"Print JSON, for programs."`
+	JSON    bool     `name:"json" env:"-" xor:"form" help:"Print JSON, for programs."`
+	HTML    string   `name:"html" env:"-" xor:"form" placeholder:"FILE" type:"path" help:"Write the table as a page into this file, to attach to a review."`
 	FailIf  []string `name:"fail-if" env:"-" sep:"none" placeholder:"CONDITION" help:"Exit 1 when this holds, such as 'chat.expired > 0.1%' or 'wait_p95 > 10m'. May be given several times."`
 }
 
@@ -134,7 +134,7 @@ func (c *policySimulateCommand) Run(ctx context.Context, to streams) error {
 	if err != nil {
 		return err
 	}
-	if err := c.print(to.out, report); err != nil {
+	if err := c.show(to.out, report); err != nil {
 		return err
 	}
 	holds := false
@@ -204,64 +204,6 @@ func (p *shownReader) Read(into []byte) (int, error) {
 		}
 	}
 	return n, err
-}
-
-// print prints a report: a line for each category, and one for all.
-func (c *policySimulateCommand) print(to io.Writer, r *simulate.Report) error {
-	if c.JSON {
-		return json.NewEncoder(to).Encode(r)
-	}
-	t := &table{}
-	t.add("CATEGORY", "POLICY", "ARRIVALS", "DELIVERED", "DEFERRED", "WAIT P50", "P95", "P99", "MAX", "USERS", "PEAK/S",
-		"ENDED")
-	name, against := filepath.Base(c.File), filepath.Base(c.Against)
-	if name == against {
-		name, against = c.File, c.Against
-	}
-	for _, category := range append(slices.Sorted(maps.Keys(r.Categories)), "") {
-		figures := func(of *simulate.Report) simulate.Figures {
-			if category == "" {
-				return of.All
-			}
-			return of.Categories[category]
-		}
-		t.add(figuresRow(cmp.Or(category, "all"), name, "", figures(r), simulate.Figures{})...)
-		if r.Against != nil {
-			t.add(figuresRow("", against, "", figures(r.Against), simulate.Figures{})...)
-			t.add(figuresRow("", "difference", "+", figures(r), figures(r.Against))...)
-		}
-	}
-	return t.write(to)
-}
-
-// figuresRow is a line of the table: how much greater figures are than others, with a sign for those that are.
-func figuresRow(category, policy, sign string, f, than simulate.Figures) []string {
-	number := func(n, than int64) string { return fmt.Sprintf("%"+sign+"d", n-than) }
-	wait := func(seconds, than float64) string {
-		d := time.Duration((seconds - than) * float64(time.Second)).Round(time.Millisecond)
-		if d.Abs() >= time.Minute {
-			d = d.Round(time.Second)
-		}
-		if d <= 0 {
-			return timespan.Text(d)
-		}
-		return sign + timespan.Text(d)
-	}
-	var ended []string
-	for _, how := range slices.Sorted(maps.Keys(f.Ended)) {
-		ended = append(ended, number(f.Ended[how], than.Ended[how])+" "+how)
-	}
-	for _, how := range slices.Sorted(maps.Keys(than.Ended)) {
-		if f.Ended[how] == 0 {
-			ended = append(ended, number(0, than.Ended[how])+" "+how)
-		}
-	}
-	return []string{
-		category, policy, number(f.Arrivals, than.Arrivals), number(f.Delivered, than.Delivered),
-		fmt.Sprintf("%"+sign+".1f %%", f.ShareDeferred()-than.ShareDeferred()), wait(f.Wait.P50, than.Wait.P50),
-		wait(f.Wait.P95, than.Wait.P95), wait(f.Wait.P99, than.Wait.P99), wait(f.Wait.Max, than.Wait.Max),
-		number(int64(f.Users), int64(than.Users)), number(f.Peak, than.Peak), strings.Join(ended, ", "),
-	}
 }
 
 type policyTestCommand struct {

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -19,6 +21,12 @@ func TestPolicySimulate(t *testing.T) {
 		if !strings.Contains(strings.Join(strings.Fields(got.out), " "), want) {
 			t.Errorf("%s\nlacks %q", got.out, want)
 		}
+	}
+	file := filepath.Join(t.TempDir(), "report.html")
+	got = ask(t, "policy", "simulate", under, "--from", arrivals, "--html", file)
+	page, err := os.ReadFile(file)
+	if got.code != 0 || got.out != "" || err != nil || !strings.Contains(string(page), "<td>1 expired max_defer</td>") {
+		t.Errorf("%+v, %v: %s", got, err, page)
 	}
 	cases := written(t, "cases.yaml", "policy: "+under+"\ncases: [{name: late, given: [{at: 0s, user_id: ada}], then: [{id: n1, at: 1d}]}]\n")
 	if got := ask(t, "policy", "test", cases); got.code != 1 || !strings.HasPrefix(got.out, "FAIL late\n     n1 is delivered at") {
