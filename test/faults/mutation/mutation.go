@@ -68,15 +68,16 @@ func openRedis(options *redis.UniversalOptions) redis.UniversalClient {
 		options.MaxRetries, options.ReadTimeout = -1, time.Second
 	}
 	client := redis.NewUniversalClient(options)
-	if without("client-clock") {
-		// The shared pipeline writes a command before its hooks have run; this client has none.
+	switch {
+	case without("client-clock"):
 		client.AddHook(clientClock{})
-		return struct{ redis.UniversalClient }{client}
-	}
-	if without("impatient-redis") {
+	case without("impatient-redis"):
 		client.AddHook(impatient{})
+	default:
+		return client
 	}
-	return client
+	// The shared pipeline writes a command before its hooks have run; this client has none.
+	return struct{ redis.UniversalClient }{client}
 }
 
 // impatient gives every call to Redis a short time-out.
@@ -143,14 +144,21 @@ func (clientClock) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 	}
 }
 
-// tellTime writes the process's time into a script that is sent as text. A script that is sent by its digest is unknown
-// to the server, since the text with which it got there was another; it is sent as text then.
+// unknownScript is a digest that no script has.
+var unknownScript = strings.Repeat("0", 40)
+
+// tellTime writes the process's time into a script that is sent as text. One that is sent by its digest is made unknown
+// to the server, whoever brought it there: it is sent as text then.
 func tellTime(cmd redis.Cmder) {
 	args := cmd.Args()
-	if len(args) < 2 || cmd.Name() != "eval" {
+	if len(args) < 2 {
 		return
 	}
-	if source, ok := args[1].(string); ok {
+	if cmd.Name() == "evalsha" {
+		args[1] = unknownScript
+		return
+	}
+	if source, ok := args[1].(string); ok && cmd.Name() == "eval" {
 		now := time.Now().UnixMicro()
 		args[1] = strings.ReplaceAll(source, "redis.call('TIME')",
 			"({'"+strconv.FormatInt(now/1e6, 10)+"', '"+strconv.FormatInt(now%1e6, 10)+"'})")
