@@ -3,6 +3,7 @@ package chaos_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -228,7 +229,8 @@ func (p *process) accept(ctx context.Context, items []item) {
 	for i, r := range results {
 		if r.Err != nil {
 			p.w.story(fmt.Sprintf("%s is refused: %v", entries[i].ID, r.Err))
-			if entries[i].expiresAt.IsZero() {
+			// One that is locked was not accepted: its producer tries again, as after an error.
+			if _, locked := errors.AsType[*notification.LockedError](r.Err); entries[i].expiresAt.IsZero() && !locked {
 				p.w.ledger.breaks("P1: %s is refused: %v", entries[i].ID, r.Err)
 			}
 			continue
