@@ -58,6 +58,8 @@ type Config struct {
 	Deferred func(category, rule string, n int)
 	// Shadowed is called with each grant that a shadow rule would have had wait, for metrics. Defaults to nothing.
 	Shadowed func(category, rule string)
+	// PausedChannels are the channels on which nothing goes until somebody resumes them. Defaults to none.
+	PausedChannels func() []string
 	// Pending is called when a partition in which no wake-up was pending got some by an accept. Defaults to nothing.
 	Pending func(partition int)
 	// Process names this process in the wake-ups that it holds. Defaults to a random name.
@@ -109,6 +111,9 @@ func (c Config) withDefaults() Config {
 	if c.Deferred == nil {
 		c.Deferred = func(string, string, int) {}
 	}
+	if c.PausedChannels == nil {
+		c.PausedChannels = func() []string { return nil }
+	}
 	if c.Shadowed == nil {
 		c.Shadowed = func(string, string) {}
 	}
@@ -146,8 +151,8 @@ type Agendas struct {
 
 	cfg Config
 
-	accept, take, settle, end, extend, cancel, promise, readon, superseded *script.Script
-	sweep, due, wake, hurry, restore, awake                                *script.Script
+	accept, take, settle, end, extend, cancel, looks, readon, superseded *script.Script
+	sweep, due, wake, hurry, restore, awake                              *script.Script
 
 	lease, retention string // as arguments of the scripts
 
@@ -198,7 +203,7 @@ func New(client redis.UniversalClient, cfg Config) (*Agendas, error) {
 func (a *Agendas) scripts() map[string]**script.Script {
 	return map[string]**script.Script{
 		"accept": &a.accept, "take": &a.take, "settle": &a.settle, "end": &a.end, "extend": &a.extend,
-		"cancel": &a.cancel, "promise": &a.promise, "readon": &a.readon, "sweep": &a.sweep, "due": &a.due,
+		"cancel": &a.cancel, "look": &a.looks, "readon": &a.readon, "sweep": &a.sweep, "due": &a.due,
 		"wake": &a.wake, "restore": &a.restore, "hurry": &a.hurry,
 		"awake": &a.awake, "superseded": &a.superseded,
 	}
@@ -276,7 +281,7 @@ func (a *Agendas) sourceOf(name string) (string, error) {
 	case "take":
 		before += throttle.DecideFunctions
 		parts = []string{"agenda", "notification", "wakeups", "limits", "reply", "grants", name}
-	case "promise", "readon":
+	case "look", "readon":
 		before += throttle.PastFunctions
 		parts = []string{"agenda", "notification", "limits", "ahead", name}
 	case "settle", "restore":

@@ -13,7 +13,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/agenda/player"
-	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/stats"
 	"github.com/pacer-notify/pacer/internal/throttle"
@@ -24,9 +23,10 @@ const (
 	// blocks, and of those that quiet hours block. Of the former these are whose first waits longest, of the latter
 	// whose first goes soonest.
 	crowdsRead = 250
-	// lastRead is of how many backlogs the slot of the last is asked for: of those that may take longest. A script
-	// plans each.
-	lastRead = 3
+	// lastPlayed is how many crowds are played to their end: those that may last longest. mostStandIns is how many may
+	// stand in for what is not read of one.
+	lastPlayed   = 3
+	mostStandIns = 100_000
 )
 
 // Crowds are the users' categories with deferred notifications.
@@ -52,11 +52,12 @@ type crowd struct {
 // Crowds returns the n backlogs with the most deferred notifications, and when all of them will have drained.
 func (a *Agendas) Crowds(ctx context.Context, n int) (Crowds, error) {
 	all, exact := a.readCrowds(ctx)
-	found := Crowds{Exact: exact}
-	var err error
-	if found.Drained, err = a.drained(ctx, all); err != nil {
+	found, err := Crowds{}, error(nil)
+	var whole bool
+	if found.Drained, whole, err = a.drained(ctx, all); err != nil {
 		return Crowds{}, err
 	}
+	found.Exact = exact && whole
 	slices.SortFunc(all, func(a, b crowd) int {
 		return cmp.Or(cmp.Compare(b.Deferred, a.Deferred), cmp.Compare(a.UserID, b.UserID),
 			cmp.Compare(a.Category, b.Category))
@@ -138,71 +139,55 @@ func blockedBy(field string) (next throttle.Micros, by throttle.Cause) {
 	return throttle.Micros(moment), throttle.CauseOf(rule)
 }
 
-// drained returns when the last of all crowds goes. The limits and the first slot of each bound its last slot from both
-// sides. Only those that may be last are planned to the end.
-func (a *Agendas) drained(ctx context.Context, all []crowd) (time.Time, error) {
-	earliest, latest := make(map[string]throttle.Micros, len(all)), make(map[string]throttle.Micros, len(all))
-	last := throttle.Micros(0)
-	for _, c := range all {
-		name := c.Category + ":" + c.UserID
-		earliest[name], latest[name] = c.lastSlot(a.cfg.Settings(c.UserID, c.Category).Plan)
-		last = max(last, earliest[name])
-	}
-	slices.SortFunc(all, func(a, b crowd) int {
-		return cmp.Compare(latest[b.Category+":"+b.UserID], latest[a.Category+":"+a.UserID])
+// drained returns when the last of all crowds goes. Only those are played that may last longest, by the pace of their
+// limits.
+func (a *Agendas) drained(ctx context.Context, all []crowd) (last time.Time, exact bool, err error) {
+	slices.SortFunc(all, func(x, y crowd) int {
+		return cmp.Compare(y.slowest(a.PlanOf(y.UserID, y.Category)), x.slowest(a.PlanOf(x.UserID, x.Category)))
 	})
-	for _, c := range all[:min(lastRead, len(all))] {
-		if latest[c.Category+":"+c.UserID] <= last {
-			break
-		}
-		at, err := a.lastOf(ctx, c)
+	exact = true
+	for _, c := range all[:min(lastPlayed, len(all))] {
+		at, whole, err := a.lastOf(ctx, c)
 		if err != nil {
-			return time.Time{}, err
+			return time.Time{}, false, err
 		}
-		last = max(last, at)
+		if exact = exact && whole; at.After(last) {
+			last = at
+		}
 	}
-	if last == 0 {
-		return time.Time{}, nil
-	}
-	return last.Time(), nil
+	return last, exact, nil
 }
 
-// lastSlot returns between which moments the slot of the last of a crowd lies, by its first slot and each rule's pace.
-func (c *crowd) lastSlot(plan throttle.Plan) (earliest, latest throttle.Micros) {
-	earliest, latest = c.next, c.next
+// slowest is about when the last of a crowd goes at the latest.
+func (c *crowd) slowest(plan throttle.Plan) throttle.Micros {
+	latest := c.next
 	for _, rule := range plan.Rules {
-		if rule.Channels != "" { // it may not count them
-			continue
-		}
-		windows := (c.Deferred - 1) / int64(rule.Max)
-		if rule.Period > 0 { // the first may be nearly over, and others are at least half as long
-			earliest = max(earliest, c.next.Add(time.Duration(max(0, windows-1))*rule.Per/2))
-		} else {
-			earliest = max(earliest, c.next.Add(time.Duration(windows)*rule.Per))
-		}
-		windows = (c.Deferred - 1) / int64(rule.MaxFor(int(notification.PriorityLow)))
-		latest = max(latest, c.next.Add(time.Duration(windows+1)*rule.Per))
+		windows := (c.Deferred-1)/int64(rule.MaxFor(int(notification.PriorityLow))) + 1
+		latest = max(latest, c.next.Add(time.Duration(windows)*rule.Per))
 	}
-	return earliest, latest
+	return latest
 }
 
-// lastOf returns the slot of the last of a backlog; 0 when it has drained meanwhile.
-func (a *Agendas) lastOf(ctx context.Context, c crowd) (throttle.Micros, error) {
-	line := a.Prefixes()[c.partition] + "w:" + c.Category + ":" + c.UserID
-	ids, err := a.Client.ZRange(ctx, line, -1, -1).Result()
+// lastOf plays a crowd to its end, and returns when the last of it goes; zero when it has drained meanwhile.
+func (a *Agendas) lastOf(ctx context.Context, c crowd) (last time.Time, exact bool, err error) {
+	l, err := a.look(ctx, c.UserID, nil, []string{c.Category})
 	if err != nil {
-		return 0, fmt.Errorf("read the last of a backlog of partition %d: %w", c.partition, err)
+		return time.Time{}, false, err
 	}
-	if len(ids) == 0 {
-		return 0, nil
+	l.standIns = mostStandIns
+	left := l.left[c.Category].count + len(l.notes)
+	at := throttle.Micros(0)
+	l.Hear(func(n *player.Note) {
+		if n.Category != c.Category {
+			return
+		}
+		if left--; n.Status == notification.StatusSending {
+			at = max(at, n.Admitted)
+		}
+	})
+	done := func() bool { return left <= 0 }
+	if err := l.Play(never, done); err != nil || at == 0 {
+		return time.Time{}, err == nil, err
 	}
-	backlog := dispatch.Backlog{Partition: c.partition, UserID: c.UserID, Category: c.Category}
-	state := &State{ID: ids[0], Backlog: backlog}
-	if err := a.findPlace(ctx, state); err != nil {
-		return 0, fmt.Errorf("find the place of notification %s: %w", ids[0], err)
-	}
-	if state.DeliverAt.IsZero() {
-		return 0, nil
-	}
-	return throttle.MicrosOf(state.DeliverAt), nil
+	return at.Time(), done(), nil
 }

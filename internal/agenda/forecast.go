@@ -11,6 +11,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/pacer-notify/pacer/internal/agenda/player"
+	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/stats"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
@@ -34,8 +36,9 @@ func (a *Agendas) Forecast(ctx context.Context, now time.Time) stats.Forecast {
 	whole := a.readAgendas(ctx, users)
 	var asking errgroup.Group
 	asking.SetLimit(readers)
+	share := mostStandIns / max(1, len(users))
 	for _, u := range users {
-		asking.Go(func() error { f.addUser(ctx, u); return nil })
+		asking.Go(func() error { f.addUser(ctx, u, share); return nil })
 	}
 	_ = asking.Wait() // what could not be read makes the forecast inexact
 	return f.result(from, all && whole && f.exact)
@@ -58,9 +61,8 @@ type heldFor struct {
 	first, last  throttle.Micros // 0 while it is not known when any of it goes
 }
 
-// add adds what is released from one moment to another in the same slice, or behind all slices; or at a moment that
-// nobody knows, which is never.
-func (f *forecast) add(reason string, at, last throttle.Micros, n float64) {
+// add adds what is released at a moment; at one that nobody knows, which is never.
+func (f *forecast) add(reason string, at throttle.Micros, n float64) {
 	if n == 0 {
 		return
 	}
@@ -76,25 +78,16 @@ func (f *forecast) add(reason string, at, last throttle.Micros, n float64) {
 		h.later += n
 		return
 	}
-	at, last = max(at, f.now), max(last, f.now)
+	at = max(at, f.now)
 	if h.first == 0 || at < h.first {
 		h.first = at
 	}
-	h.last = max(h.last, last)
+	h.last = max(h.last, at)
 	if slice := int(at.Sub(f.from) / forecastSlice); slice < forecastSlices {
 		h.released[slice] += n
 	} else {
 		h.later += n
 	}
-}
-
-// sliceEnd is when the slice ends in which a moment lies. What is later than all slices is not told apart.
-func (f *forecast) sliceEnd(at throttle.Micros) throttle.Micros {
-	end := f.from.Add(max(0, at.Sub(f.from))/forecastSlice*forecastSlice + forecastSlice)
-	if end > f.from.Add(forecastSlices*forecastSlice) {
-		return never
-	}
-	return end
 }
 
 // result puts the forecast together.
@@ -129,4 +122,83 @@ func heldBy(rule string) string {
 		return stats.HeldByLimits
 	}
 	return rule
+}
+
+// held is what is deferred in a backlog, and why. What came later is not held yet.
+type held struct {
+	reason string
+	count  int
+}
+
+// addUser plays what is held of a user, with others that stand in for what is not read.
+func (f *forecast) addUser(ctx context.Context, u *sampledUser, standIns int) {
+	all, names := map[string]*held{}, make([]string, 0, len(u.blocked))
+	for _, b := range u.blocked {
+		reason := player.ReasonOf(f.agendas.PlanOf(u.id, b.category), throttle.CauseOf(b.rule))
+		all[b.category] = &held{heldBy(reason), deferredOf(b.field, b.size.Val())}
+		names = append(names, b.category)
+	}
+	for _, one := range u.later {
+		if category := one.category(); !slices.Contains(names, category) && category != "" {
+			names = append(names, category)
+		}
+	}
+	if len(names) == 0 {
+		return
+	}
+	exact := f.play(ctx, u, names[:min(len(names), categoriesRead)], standIns, all)
+	for category, h := range all { // nobody knows when somebody resumes what is paused
+		reason := f.agendas.cfg.Settings(u.id, category).PausedBy()
+		exact = exact && (reason != "" || h.count == 0)
+		f.add(cmp.Or(reason, h.reason), never, float64(h.count)*u.weight)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.exact = f.exact && exact
+}
+
+// play adds all that goes of what is held of a user. It reports whether that is exact.
+func (f *forecast) play(ctx context.Context, u *sampledUser, names []string, standIns int, all map[string]*held) bool {
+	l, err := f.agendas.look(ctx, u.id, nil, names)
+	if err != nil {
+		return false
+	}
+	l.standIns = max(firstLook, standIns)
+	exact := l.later.count == 0
+	l.Agenda().LaterUnread(0, 0) // what was not read goes when it is due
+	fates := make([]*player.Fate, len(u.later))
+	sampled := map[*player.Note]bool{}
+	for i := range u.later {
+		if n := l.notes[u.later[i].id]; n != nil {
+			fates[i], sampled[n] = l.Ask(n), true
+		}
+	}
+	l.Hear(func(n *player.Note) {
+		h := all[n.Category]
+		if h == nil || h.count == 0 || sampled[n] {
+			return
+		}
+		if h.count--; n.Status == notification.StatusSending {
+			f.add(h.reason, n.Admitted, u.weight)
+		}
+	})
+	if l.Play(never, func() bool { return false }) != nil {
+		return false
+	}
+	for i := range u.later {
+		f.addLater(u.id, &u.later[i], fates[i])
+	}
+	return exact
+}
+
+// addLater adds one that is later: when it goes in the play, or when it is due.
+func (f *forecast) addLater(userID string, one *laterOne, fate *player.Fate) {
+	category := one.category()
+	switch {
+	case category == "": // it was forgotten meanwhile
+	case fate != nil && fate.Goes:
+		f.add(one.reason(), fate.At, one.weight)
+	case fate == nil || fate.Reason == "":
+		f.add(one.reason(), f.agendas.PlanOf(userID, category).For(userID).Closed.Open(one.due), one.weight)
+	}
 }

@@ -46,7 +46,6 @@ type laterOne struct {
 	due    throttle.Micros
 	weight float64
 	about  *redis.SliceCmd // its category, its state, and until when its provider is waited for
-	asked  asked
 }
 
 // category is that of the notification; empty when it was forgotten meanwhile.

@@ -2,14 +2,10 @@ package agenda
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
-	"github.com/pacer-notify/pacer/internal/notification"
 )
 
 // ScanBatch is about how many keys one step of a scan looks at, in one go.
@@ -84,15 +80,4 @@ func (a *Agendas) readStates(ctx context.Context, node redis.UniversalClient, ke
 		states = append(states, a.parse(id, a.PartitionOf(fields["u"]), fields))
 	}
 	return states, nil
-}
-
-// Place fills in where a notification of a [Agendas.Scan] waits, if it does.
-func (a *Agendas) Place(ctx context.Context, state *State) error {
-	if !state.Status.Waiting() {
-		return nil
-	}
-	if err := a.findPlace(ctx, state); err != nil && !errors.Is(err, notification.ErrNotFound) {
-		return fmt.Errorf("find the place of notification %s: %w", state.ID, keyspace.Fault(err))
-	}
-	return nil
 }

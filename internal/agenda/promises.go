@@ -38,12 +38,7 @@ func (a *Agendas) Promises(ctx context.Context, requests []notification.PromiseR
 		return nil, fmt.Errorf("tell when notifications go: %w", keyspace.Fault(err))
 	}
 	for i, q := range requests {
-		if promises[i].Place == 0 {
-			continue
-		}
-		if a.cfg.Settings(q.UserID, q.Category).Removed {
-			promises[i] = pausedPromise(q, notification.ReasonRemoved)
-		} else if paused(q.Notification) {
+		if promises[i].Place > 0 && paused(q.Notification) {
 			promises[i] = pausedPromise(q, notification.ReasonPaused)
 		}
 	}
@@ -54,42 +49,109 @@ func (a *Agendas) Promises(ctx context.Context, requests []notification.PromiseR
 func (a *Agendas) promisesOf(ctx context.Context, userID string, requests []notification.PromiseRequest, indexes []int,
 	promises []notification.Promise,
 ) error {
-	asks, first := make([]request, 0, len(indexes)), map[string]int{}
-	for i, index := range indexes {
+	var subjects []subject
+	first := map[string]int{} // of each id
+	for _, index := range indexes {
 		q := requests[index]
-		if _, twice := first[q.ID]; twice {
-			continue
+		if _, twice := first[q.ID]; !twice {
+			first[q.ID] = len(subjects)
+			subjects = append(subjects, subject{q.ID, q.Category, q.CollapseKey})
 		}
-		first[q.ID] = len(asks)
-		asks = append(asks, a.ask(q, i-len(indexes)))
 	}
-	now, all, err := a.whenAll(ctx, userID, asks)
+	l, err := a.look(ctx, userID, subjects, nil)
 	if err != nil {
+		return err
+	}
+	questions := make([]*question, len(subjects))
+	for _, index := range indexes {
+		if i := first[requests[index].ID]; questions[i] == nil {
+			if questions[i], err = l.ask(requests[index], &l.known[i]); err != nil {
+				return err
+			}
+		}
+	}
+	if err := l.Play(never, l.Asked); err != nil {
 		return err
 	}
 	for _, index := range indexes {
 		q := requests[index]
-		promises[index] = a.promiseOf(q, &all[first[q.ID]], now)
+		promises[index] = l.promiseOf(q, questions[first[q.ID]])
 	}
 	return nil
 }
 
-// ask makes what the script and the timetable are asked. One that is not accepted stands behind all others of its
-// priority, by as much as end says, unless it would replace one.
-func (a *Agendas) ask(q notification.PromiseRequest, end int) request {
-	ask := request{
-		id: q.ID, category: q.Category, due: throttle.MicrosOf(q.SendAt), place: int64(q.Priority)*band + int64(end),
-		channel: string(q.Channel), collapse: q.CollapseKey,
+// question is what a notification asks of a play: nothing, when it has ended.
+type question struct {
+	*known
+
+	note *player.Note
+	fate *player.Fate
+	// replacedBy is what else was asked about, and has its collapse key and its place.
+	replacedBy *question
+}
+
+// ask asks when a notification goes. One that is not known is accepted in the play, behind all others of its priority,
+// or in the place of what it replaces.
+func (l *look) ask(q notification.PromiseRequest, k *known) (*question, error) {
+	one := &question{known: k, note: l.notes[q.ID]}
+	switch {
+	case k.gone(), k.state == "" && q.Repeated:
+		return one, nil
+	case k.state != "" && l.heldBy(one.note) != "":
+		return one, nil
+	case k.state != "":
+		one.fate = l.Ask(one.note)
+		return one, l.reach(one.note)
+	}
+	if one.note = l.newcomer(q); l.heldBy(one.note) != "" {
+		return one, nil
+	}
+	one.fate = l.Ask(one.note)
+	l.Hear(func(n *player.Note) {
+		if n != one.note { // it takes the place of n, which has it when the newcomer goes too late
+			one.note.MaxWait = nil
+		}
+		for _, earlier := range l.asked {
+			if earlier.note == n {
+				earlier.replacedBy = one
+			}
+		}
+	})
+	l.Agenda().Accept(l.now, one.note)
+	l.Hear(func(*player.Note) {})
+	l.asked = append(l.asked, one)
+	return one, l.reach(one.note)
+}
+
+// behindAll is an arrival after all others.
+const behindAll = 1 << 50
+
+// newcomer is a notification that is accepted in the play.
+func (l *look) newcomer(q notification.PromiseRequest) *player.Note {
+	n := &player.Note{
+		ID: q.ID, Category: q.Category, Channel: string(q.Channel), CollapseKey: q.CollapseKey, Priority: q.Priority,
+		Accepted: l.now, Arrival: q.Arrival,
+	}
+	if !q.Accepted {
+		n.Probe, n.MaxWait, n.Arrival = true, q.MaxWait, behindAll+int64(len(l.asked))
+	}
+	if !q.SendAt.IsZero() {
+		n.NotBefore = throttle.MicrosOf(q.SendAt)
 	}
 	if !q.ExpiresAt.IsZero() {
-		ask.expires = throttle.MicrosOf(q.ExpiresAt)
+		n.Expires = throttle.MicrosOf(q.ExpiresAt)
 	}
-	if q.Accepted {
-		ask.place = int64(q.Priority-1)*band + q.Arrival
-	} else {
-		ask.refuses = a.limitsOf(q).tooLate
+	return n
+}
+
+// reach reads a backlog up to a notification in it.
+func (l *look) reach(n *player.Note) error {
+	for l.Agenda().Beyond(n) {
+		if more, err := l.ReadBacklog(n.Category); err != nil || !more {
+			return err
+		}
 	}
-	return ask
+	return nil
 }
 
 // limitsOn are what a notification may be too late for.
@@ -131,30 +193,46 @@ func pausedPromise(q notification.PromiseRequest, reason string) notification.Pr
 	return p
 }
 
-// promiseOf puts what was found of a notification into a promise.
-func (a *Agendas) promiseOf(q notification.PromiseRequest, f *found, now throttle.Micros) notification.Promise {
-	settings := a.cfg.Settings(q.UserID, q.Category)
+// promiseOf puts what was found out about a notification into a promise.
+func (l *look) promiseOf(q notification.PromiseRequest, one *question) notification.Promise {
 	switch {
-	case f.gone() && f.admitted > 0 && (f.state == "s" || f.state == "D" || f.state == "F"):
-		return notification.Promise{Decision: notification.DecisionNow, DeliverAt: f.admitted.Time()}
-	case f.gone():
-		return notification.Promise{Reason: f.reason}
-	case f.state == "" && q.Repeated: // it ended longer ago than it is known
+	case one.gone() && one.admitted > 0 && (one.state == "s" || one.state == "D" || one.state == "F"):
+		return notification.Promise{Decision: notification.DecisionNow, DeliverAt: one.admitted.Time()}
+	case one.gone():
+		return notification.Promise{Reason: one.reason}
+	case one.note != nil && one.fate == nil:
+		return pausedPromise(q, l.heldBy(one.note))
+	case one.fate == nil: // it ended longer ago than it is known
 		return notification.Promise{}
 	}
+	n, f := one.note, *one.fate
+	for by := one.replacedBy; by != nil; by = by.replacedBy {
+		f = *by.fate
+	}
+	estimate := !f.Goes && f.Reason == ""
+	if estimate {
+		f.At, f.Ahead = max(n.Due, l.Now()), one.before
+	}
 	p := notification.Promise{
-		Decision: notification.DecisionNow, DeliverAt: max(f.at, now).Time(), Place: f.ahead + 1, TooLate: f.refused,
-		Reason: player.ReasonOf(settings.Plan, f.by),
+		Decision: notification.DecisionNow, DeliverAt: max(f.At, l.now).Time(), Place: f.Ahead + 1,
+		Reason: player.ReasonOf(l.settingsOf(q.Category).Plan, f.By), Estimate: estimate,
 	}
 	switch {
-	case f.dropped && !q.Accepted:
-		p.TooLate, p.DeliverAt, p.Reason = "quiet hours that end it", f.until.Time(), notification.ReasonQuietHours
-	case f.dropped:
-		return notification.Promise{Reason: notification.ReasonQuietHours}
-	case f.due > now:
+	case n.NotBefore > l.now, n.Due > l.now:
 		p.Decision = notification.DecisionScheduled
-	case f.at > now:
+	case f.At > l.now:
 		p.Decision = notification.DecisionDeferred
+	}
+	switch {
+	case q.Accepted && f.Reason != "":
+		return notification.Promise{Reason: f.Reason}
+	case q.Accepted:
+	case f.Reason == notification.ReasonQuietHours:
+		p.TooLate, p.DeliverAt, p.Reason = "quiet hours that end it", f.Until.Time(), notification.ReasonQuietHours
+	case estimate && q.MaxWait != nil:
+		p.TooLate = "max_wait " + timespan.Text(*q.MaxWait)
+	default:
+		p.TooLate = l.agendas.limitsOf(q).tooLate(max(l.now, n.NotBefore), f.At)
 	}
 	return p
 }

@@ -3,10 +3,11 @@ package agenda
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
 	"github.com/pacer-notify/pacer/internal/agenda/player"
@@ -26,10 +27,7 @@ type State struct {
 	AcceptedAt time.Time
 	// Arrival orders it among all of its partition: what was accepted later has a higher one.
 	Arrival int64
-	// WaitsSince is from when max_defer counts: the last of its acceptance, its send_at and the end of the back-off
-	// after its latest failure.
-	WaitsSince time.Time
-	Status     notification.Status
+	Status  notification.Status
 	// Attempts is how often its delivery was tried, Deferrals how often it was deferred.
 	Attempts, Deferrals int
 	// Reason says why it waits or ended. Detail explains it: the provider's reply, the slot that came too late, or the
@@ -39,6 +37,9 @@ type State struct {
 	Held bool
 	// DeliverAt is when it is expected to go; zero unless it waits.
 	DeliverAt time.Time
+	// Doomed says that it will not go: it will end for the Reason. Estimate says that DeliverAt is only the earliest
+	// moment.
+	Doomed, Estimate bool
 	// Ahead is how many of the user's notifications go before it; 0 unless it is in its backlog.
 	Ahead int
 	// Generation counts its grants, Failures and Crashes how they ended. NotBefore is when its retry is due or, in its
@@ -77,52 +78,135 @@ func (a *Agendas) Lookup(ctx context.Context, id string) (*State, error) {
 
 // LookupIn is [Agendas.Lookup] for a notification whose partition is known.
 func (a *Agendas) LookupIn(ctx context.Context, partition int, id string) (*State, error) {
-	fields, err := a.Client.HGetAll(ctx, a.Prefixes()[partition]+"n:"+id).Result()
+	states, err := a.LookupAll(ctx, partition, []string{id})
 	if err != nil {
-		return nil, fmt.Errorf("read notification %s: %w", id, err)
+		return nil, err
 	}
-	if len(fields) == 0 {
+	if len(states) == 0 {
 		return nil, notification.ErrNotFound
 	}
-	state := a.parse(id, partition, fields)
-	if state.Status.Waiting() {
-		if err := a.findPlace(ctx, state); err != nil {
-			return nil, fmt.Errorf("find the place of notification %s: %w", id, keyspace.Fault(err))
-		}
-	}
-	return state, nil
+	return states[0], nil
 }
 
-// findPlace fills in where a waiting notification is.
-func (a *Agendas) findPlace(ctx context.Context, state *State) error {
-	state.Basis = a.cfg.Settings(state.UserID, state.Category).Basis
-	now, all, err := a.whenAll(ctx, state.UserID, []request{{id: state.ID, category: state.Category}})
+// LookupAll is LookupIn for some at once, in their order; those that are not known are missing.
+func (a *Agendas) LookupAll(ctx context.Context, partition int, ids []string) ([]*State, error) {
+	pipe := a.Client.Pipeline()
+	read := make([]*redis.MapStringStringCmd, len(ids))
+	for i, id := range ids {
+		read[i] = pipe.HGetAll(ctx, a.Prefixes()[partition]+"n:"+id)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, fmt.Errorf("read notifications %s: %w", strings.Join(ids, ", "), err)
+	}
+	var states []*State
+	for i, id := range ids {
+		if fields := read[i].Val(); len(fields) > 0 {
+			states = append(states, a.parse(id, partition, fields))
+		}
+	}
+	return states, a.Place(ctx, states...)
+}
+
+// Place fills in where those of some notifications are that wait. It looks at each user once.
+func (a *Agendas) Place(ctx context.Context, states ...*State) error {
+	users := map[string][]*State{}
+	for _, state := range states {
+		if state.Status.Waiting() {
+			users[state.UserID] = append(users[state.UserID], state)
+		}
+	}
+	for userID, waiting := range users {
+		if err := a.placeOf(ctx, userID, waiting); err != nil {
+			return fmt.Errorf("find the places of notifications of a user: %w", keyspace.Fault(err))
+		}
+	}
+	return nil
+}
+
+// placeOf is [Agendas.Place] for some of one user.
+func (a *Agendas) placeOf(ctx context.Context, userID string, states []*State) error {
+	subjects := make([]subject, len(states))
+	for i, state := range states {
+		subjects[i] = subject{id: state.ID, category: state.Category}
+	}
+	l, err := a.look(ctx, userID, subjects, nil)
 	if err != nil {
 		return err
 	}
-	f, settings := &all[0], a.cfg.Settings(state.UserID, state.Category)
-	if f.at > 0 {
-		state.DeliverAt = max(f.at, now).Time()
-	}
-	if f.waits {
-		state.Status = notification.StatusQueued
-		if f.deferred {
-			state.Status = notification.StatusDeferred
+	fates := make([]*player.Fate, len(states))
+	for i, state := range states {
+		if n := l.notes[state.ID]; n != nil && l.heldBy(n) == "" {
+			fates[i] = l.Ask(n)
+			if err := l.reach(n); err != nil {
+				return err
+			}
 		}
-		state.Reason, state.Ahead = player.ReasonOf(settings.Plan, f.by), f.ahead
-		state.Detail = settings.Explain(f.by, now.Time(), f.until.Time())
 	}
-	if f.dropped {
-		state.Reason = notification.ReasonQuietHours
-		state.Detail = settings.ExplainDrop(now.Time(), state.DeliverAt, f.until.Time())
-		state.DeliverAt = time.Time{}
+	if err := l.Play(never, l.Asked); err != nil {
+		return err
 	}
-	if f.line != "" {
-		state.Deferrals++
-		state.Lines += f.line
-		state.History = parseHistory(settings, state.Lines)
+	for i, state := range states {
+		l.describe(state, &l.known[i], fates[i])
 	}
 	return nil
+}
+
+// describe fills in what became of a notification in a play.
+func (l *look) describe(state *State, k *known, f *player.Fate) {
+	settings := l.settingsOf(state.Category)
+	state.Basis = settings.Basis
+	if k.waits {
+		state.Status = notification.StatusQueued
+		if k.deferred {
+			state.Status = notification.StatusDeferred
+		}
+	}
+	if k.line != "" {
+		state.Deferrals++
+		state.Lines += k.line
+		state.History = parseHistory(*settings, state.Lines)
+	}
+	switch {
+	case f == nil:
+	case f.Goes:
+		state.DeliverAt = max(f.At, l.now).Time()
+		if k.waits {
+			state.Ahead, state.Reason = f.Ahead, player.ReasonOf(settings.Plan, f.By)
+			state.Detail = settings.Explain(f.By, l.now.Time(), f.Until.Time())
+		}
+	case f.Reason != "":
+		state.Doomed, state.Reason = true, f.Reason
+		state.Detail = l.doom(l.notes[state.ID], f)
+	default:
+		state.DeliverAt, state.Estimate = max(l.Now(), l.notes[state.ID].Due).Time(), true
+		state.Ahead = k.before
+	}
+}
+
+// doom says why a notification will end instead of going.
+func (l *look) doom(n *player.Note, f *player.Fate) string {
+	settings := l.settingsOf(n.Category)
+	switch f.Reason {
+	case notification.ReasonQuietHours:
+		return settings.ExplainDrop(l.now.Time(), f.At.Time(), f.Until.Time())
+	case notification.ReasonExpired:
+		return fmt.Sprintf("expires at %s, before it could go out at %s", clockTime(n.Expires), clockTime(f.At))
+	case notification.ReasonMaxDefer:
+		return tooLate(f.At, f.AtLeast, settings.MaxDefer) + ": it expires"
+	}
+	return ""
+}
+
+// clockTime writes a moment for people.
+func clockTime(at throttle.Micros) string { return at.Time().UTC().Format(time.RFC3339Nano) }
+
+// tooLate says that a slot would come after max_defer; orLater when it is the earliest possible.
+func tooLate(slot throttle.Micros, orLater bool, maxDefer time.Duration) string {
+	or := ""
+	if orLater {
+		or = " or later"
+	}
+	return fmt.Sprintf("its slot would be %s%s, later than max_defer %s", clockTime(slot), or, timespan.Text(maxDefer))
 }
 
 func (a *Agendas) parse(id string, partition int, fields map[string]string) *State {
@@ -136,7 +220,7 @@ func (a *Agendas) parse(id string, partition int, fields map[string]string) *Sta
 		}
 		return time.Time{}
 	}
-	accepted, notBefore := at("A"), at("n")
+	notBefore := at("n")
 	if fields["s"] == "r" {
 		notBefore = at("r")
 	}
@@ -145,9 +229,8 @@ func (a *Agendas) parse(id string, partition int, fields map[string]string) *Sta
 		Backlog:    dispatch.Backlog{Partition: partition, UserID: fields["u"], Category: fields["c"]},
 		Payload:    fields["b"],
 		Priority:   notification.Priority(integer("p")),
-		AcceptedAt: accepted,
+		AcceptedAt: at("A"),
 		Arrival:    int64(integer("v")),
-		WaitsSince: slices.MaxFunc([]time.Time{accepted, at("t"), at("n")}, time.Time.Compare),
 		Status:     StatusOf(fields["s"]),
 		Attempts:   integer("g") - integer("o"),
 		Generation: integer("g"),
@@ -281,13 +364,7 @@ func explainMaxDefer(detail string) string {
 	if err != nil || err2 != nil {
 		return ""
 	}
-	or := ""
-	if earliest {
-		or = " or later"
-	}
-	return fmt.Sprintf("its slot would be %s%s, later than max_defer %s",
-		time.UnixMicro(slot).UTC().Format(time.RFC3339Nano), or,
-		timespan.Text(time.Duration(most)*time.Microsecond))
+	return tooLate(throttle.Micros(slot), earliest, time.Duration(most)*time.Microsecond)
 }
 
 // explainDropped puts "slot end" into words, in µs: the slot was in a closed interval, which ends then.

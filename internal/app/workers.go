@@ -20,6 +20,7 @@ import (
 // openControl has this process follow what operators tell the deployment.
 func (a *App) openControl(ctx context.Context) error {
 	a.follower = control.NewFollower(a.deployment.Control, a.queue, a.cfg.Partitions, a.log)
+	a.deployment.Rules.Heed(a.follower.Wait, a.follower.Paused)
 	return a.follower.Refresh(ctx) // what is paused must not run in the first second
 }
 
@@ -56,7 +57,6 @@ func (a *App) openWorkers(context.Context) (err error) {
 			Log: a.log,
 		})
 	}
-	d.Rules.PausedFor = func(category string) time.Duration { return a.follower.Wait(control.Category, category) }
 	cfg := dispatch.Config{
 		Partitions: a.cfg.Partitions, Concurrency: a.cfg.Concurrency, DrainTimeout: a.cfg.DrainTimeout,
 		Settings: d.Rules.Deliveries, MaxDefer: d.Rules.MaxDefer, Passive: d.Rules.Passive,

@@ -12,6 +12,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -184,7 +186,30 @@ func Attach(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (_ *D
 	}
 	d.Published = &PublishedPolicy{client: client, log: log, replaced: func() { d.Rules.Replaced() }}
 	d.Published.current.Store(current)
-	return d, d.openStore(ctx, d.Published.Current, channels)
+	if err := d.openStore(ctx, d.Published.Current, channels); err != nil {
+		return nil, err
+	}
+	return d, d.heedPauses(ctx)
+}
+
+// heedPauses has what is paused now hold back what waits, where nobody follows what operators do.
+func (d *Deployment) heedPauses(ctx context.Context) error {
+	pauses, err := d.Control.Pauses(ctx)
+	if err != nil {
+		return err
+	}
+	var paused []control.Subject
+	for _, p := range pauses {
+		paused = append(paused, p.Subject)
+	}
+	wait := func(kind control.Kind, name string) time.Duration {
+		if slices.Contains(paused, control.Subject{Kind: kind, Name: name}) {
+			return time.Minute
+		}
+		return 0
+	}
+	d.Rules.Heed(wait, func() []control.Subject { return paused })
+	return nil
 }
 
 // policyOf reads the policy that the settings name.

@@ -23,7 +23,7 @@ func (d *Deployment) DiffPolicy(ctx context.Context, text []byte) (*desk.PolicyD
 	if err != nil {
 		return nil, err
 	}
-	diff, err := desk.Diff(ctx, d.Agendas, after, rules.Settings)
+	diff, err := desk.Diff(ctx, d.Agendas, after)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/desk"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/effective"
@@ -17,6 +18,28 @@ import (
 type Rules struct {
 	*effective.Policy
 	channel.Set
+
+	paused func() []control.Subject
+}
+
+// Heed has what operators paused hold back what waits: wait says for how long a subject is waited for, 0 for not, and
+// paused lists them.
+func (r *Rules) Heed(wait func(kind control.Kind, name string) time.Duration, paused func() []control.Subject) {
+	r.PausedFor = func(category string) time.Duration { return wait(control.Category, category) }
+	r.paused = paused
+}
+
+// PausedChannels are the channels that operators paused.
+func (r *Rules) PausedChannels() (names []string) {
+	if r.paused == nil {
+		return nil
+	}
+	for _, s := range r.paused() {
+		if s.Kind == control.Channel {
+			names = append(names, s.Name)
+		}
+	}
+	return names
 }
 
 // Vocabulary are the names that a query for notifications may use.

@@ -3,7 +3,6 @@ package desk
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -11,7 +10,6 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
-	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/plural"
 	"github.com/pacer-notify/pacer/internal/policy"
 )
@@ -68,9 +66,8 @@ func (m *Moved) by() time.Duration { return m.After.Sub(m.Before) }
 // Diff compares the policy in force with another by what waits: before and after are the same agendas under either. It
 // changes nothing. It looks at a few places of each backlog of some hundred users at random, from the first to the
 // last, and at all of them when there are no more. So it costs the same however many wait.
-func Diff(ctx context.Context, before, after *agenda.Agendas, settings func(userID, category string) agenda.Settings,
-) (*PolicyDiff, error) {
-	d := differ{before: before, after: after, settings: settings, waiting: map[string]*tally{}}
+func Diff(ctx context.Context, before, after *agenda.Agendas) (*PolicyDiff, error) {
+	d := differ{before: before, after: after, waiting: map[string]*tally{}}
 	users, err := before.UsersWaiting(ctx)
 	if err != nil {
 		return nil, err
@@ -102,7 +99,6 @@ type differ struct {
 	PolicyDiff
 
 	before, after *agenda.Agendas
-	settings      func(userID, category string) agenda.Settings // after the change
 	waiting       map[string]*tally
 }
 
@@ -112,52 +108,59 @@ type tally struct {
 	mostSooner, mostLater               *Moved
 }
 
-// user looks at a user's backlogs.
+// user plays what waits for a user under both policies.
 func (d *differ) user(ctx context.Context, user string) error {
 	backlogs, err := d.before.Backlogs(ctx, user)
 	if err != nil {
 		return err
 	}
+	var ids []string
+	weights := map[string]float64{} // for how many one of a category stands
 	for _, b := range backlogs {
-		of := d.waiting[b.Category]
-		if of == nil {
-			of = &tally{}
-			d.waiting[b.Category] = of
+		if d.waiting[b.Category] == nil {
+			d.waiting[b.Category] = &tally{}
 		}
-		of.waiting += float64(b.Size)
-		for _, id := range b.IDs {
-			if err := d.one(ctx, of, &b, id, float64(b.Size)/float64(len(b.IDs))); err != nil {
-				return err
-			}
-		}
+		d.waiting[b.Category].waiting += float64(b.Size)
+		weights[b.Category] = float64(b.Size) / float64(len(b.IDs))
+		ids = append(ids, b.IDs...)
+	}
+	partition := d.before.PartitionOf(user)
+	was, err := d.before.LookupAll(ctx, partition, ids)
+	if err != nil {
+		return err
+	}
+	will, err := d.after.LookupAll(ctx, partition, ids)
+	if err != nil {
+		return err
+	}
+	after := map[string]*agenda.State{}
+	for _, s := range will {
+		after[s.ID] = s
+	}
+	for _, s := range was {
+		d.one(s, after[s.ID], weights[s.Category])
 	}
 	return nil
 }
 
-// one looks at one notification, which stands for so many.
-func (d *differ) one(ctx context.Context, of *tally, b *agenda.Sampled, id string, many float64) error {
-	was, err := d.before.LookupIn(ctx, b.Partition, id)
-	if errors.Is(err, notification.ErrNotFound) || err == nil && !was.Status.Waiting() {
+// one compares what becomes of one notification, which stands for so many.
+func (d *differ) one(was, will *agenda.State, many float64) {
+	of := d.waiting[was.Category]
+	if will == nil || !was.Status.Waiting() || !will.Status.Waiting() {
 		of.same += many // it has gone meanwhile
-		return nil
+		return
 	}
-	if err != nil {
-		return err
-	}
-	will, err := d.after.LookupIn(ctx, b.Partition, id)
-	if err != nil {
-		return err
-	}
-	moved := &Moved{ID: id, Before: was.DeliverAt.UTC(), After: will.DeliverAt.UTC()}
-	if d.settings(b.UserID, b.Category).Removed {
-		of.later += many // as long as the category is not back
-		return nil
-	}
-	tooLate := d.settings(b.UserID, b.Category).TooLate(will.Priority, will.WaitsSince, will.DeliverAt)
+	moved := &Moved{ID: was.ID, Before: was.DeliverAt.UTC(), After: will.DeliverAt.UTC()}
 	switch {
-	case will.DeliverAt.IsZero() || tooLate:
+	case was.Doomed && will.Doomed:
+		of.same += many
+	case will.Doomed:
 		of.ended += many
-	case was.DeliverAt.IsZero() || moved.by().Abs() <= diffTolerance:
+	case will.DeliverAt.IsZero() && !was.DeliverAt.IsZero(): // its category is gone, until it is back
+		of.later += many
+	case was.DeliverAt.IsZero() && !will.DeliverAt.IsZero():
+		of.sooner += many
+	case moved.by().Abs() <= diffTolerance:
 		of.same += many
 	case moved.by() < 0:
 		of.sooner += many
@@ -170,7 +173,6 @@ func (d *differ) one(ctx context.Context, of *tally, b *agenda.Sampled, id strin
 			of.mostLater = moved
 		}
 	}
-	return nil
 }
 
 // sum makes the figures of those of the users that were looked at.

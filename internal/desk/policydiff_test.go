@@ -88,7 +88,7 @@ func TestADiffCountsMaxDeferFromWhenItCouldGo(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			diff, err := desk.Diff(t.Context(), w.agendas, after, settings)
+			diff, err := desk.Diff(t.Context(), w.agendas, after)
 			if err != nil || len(diff.Waiting) != 1 {
 				t.Fatalf("%+v, %v", diff, err)
 			}

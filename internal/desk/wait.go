@@ -8,7 +8,6 @@ import (
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/plural"
 	"github.com/pacer-notify/pacer/internal/throttle"
-	"github.com/pacer-notify/pacer/internal/timespan"
 )
 
 // wait is what a notification waits for.
@@ -35,10 +34,7 @@ func (s *situation) waitOf(v *notification.View) wait {
 	if p := s.pause(v.Category, channel); p != nil {
 		return wait{state: StatePaused, words: pausedBy(p) + ": it waits until somebody resumes it"}
 	}
-	if words := s.tooLate(v); words != "" {
-		return wait{state: stateOf(v), words: words}
-	}
-	if v.Reason == notification.ReasonQuietHours && v.DeliverAt.IsZero() {
+	if v.Doomed {
 		return wait{state: stateOf(v), words: v.Detail}
 	}
 	if s.redisAway {
@@ -58,14 +54,17 @@ func (s *situation) waitForTime(v *notification.View) wait {
 	if at.Before(s.now) {
 		at = s.now
 	}
-	w := wait{state: stateOf(v), at: at}
+	w, goes := wait{state: stateOf(v), at: at}, ", goes out at "+moment(at)
+	if v.Estimate {
+		goes = ", goes out not before " + moment(at)
+	}
 	switch w.state {
 	case StateHeld:
 		w.words = fmt.Sprintf("waits for its provider: %s; next try at %s", s.fleet.whyHeld(v), moment(at))
 	case StateRetrying:
 		w.words = fmt.Sprintf("an attempt failed (%s), next attempt at %s", v.Reason, moment(at))
 	case StateScheduled:
-		w.words = "scheduled, goes out at " + moment(at)
+		w.words = "scheduled" + goes
 	case StateDeferred:
 		w.words = "deferred"
 		switch {
@@ -74,7 +73,7 @@ func (s *situation) waitForTime(v *notification.View) wait {
 		case v.Reason != "":
 			w.words += " by " + s.whose(v) + v.Reason
 		}
-		w.words += ", goes out at " + moment(at)
+		w.words += goes
 	default:
 		w.words = "waits for a worker"
 		switch {
@@ -83,7 +82,7 @@ func (s *situation) waitForTime(v *notification.View) wait {
 			w.words += fmt.Sprintf(": all are busy, with %s under way, the most they may have",
 				plural.Of(s.fleet.InFlight, "delivery", "deliveries"))
 		case at.After(s.now):
-			w.words += ", goes out at " + moment(at)
+			w.words += goes
 		default:
 			w.words += ", goes out now"
 		}
@@ -116,17 +115,4 @@ func stateOf(v *notification.View) State {
 	default:
 		return StateQueued
 	}
-}
-
-// tooLate says why a notification will expire instead of going out; "" when it will not.
-func (s *situation) tooLate(v *notification.View) string {
-	if !v.ExpiresAt.IsZero() && v.DeliverAt.After(v.ExpiresAt) {
-		return fmt.Sprintf("expires at %s, before it could go out at %s", moment(v.ExpiresAt), moment(v.DeliverAt))
-	}
-	settings := s.policy.Settings(s.userID, v.Category)
-	if settings.TooLate(v.Priority, v.WaitsSince, v.DeliverAt) {
-		return fmt.Sprintf("its slot would be %s, later than max_defer %s: it expires", moment(v.DeliverAt),
-			timespan.Text(settings.MaxDefer))
-	}
-	return ""
 }

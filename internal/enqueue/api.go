@@ -81,6 +81,7 @@ type Result struct {
 type Promise struct {
 	Decision  string    `json:"decision"`
 	DeliverAt time.Time `json:"deliver_at"`
+	Estimate  bool      `json:"estimate"`
 	Reason    string    `json:"reason"`
 	Place     int       `json:"place"`
 }
@@ -93,6 +94,9 @@ func (p Promise) String() string {
 	at := "at no known moment"
 	if !p.DeliverAt.IsZero() {
 		at = p.DeliverAt.UTC().Format(time.RFC3339Nano)
+		if p.Estimate {
+			at = "not before " + at
+		}
 	}
 	if p.Place > 0 {
 		at += fmt.Sprintf(" place %d", p.Place)

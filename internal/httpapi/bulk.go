@@ -45,6 +45,7 @@ type BulkResult struct {
 
 	Decision  string     `json:"decision,omitempty" enum:"now,deferred,scheduled" doc:"With promise: when it goes, in a word."`
 	DeliverAt *time.Time `json:"deliver_at,omitempty" doc:"With promise: when it is expected to be sent. Of one that is too-late: the earliest moment."`
+	Estimate  bool       `json:"estimate,omitempty" doc:"With promise: deliver_at is only the earliest moment."`
 	Reason    string     `json:"reason,omitempty" doc:"With promise: what it waits for."`
 	Place     int        `json:"place,omitempty" doc:"With promise: its place among what waits of the user, where 1 goes next."`
 }
@@ -158,7 +159,7 @@ func (a *api) acceptItems(ctx context.Context, items []json.RawMessage, promise 
 		at.ID, at.Repeated = result.Notification.ID, result.Known
 		if p := result.Promise; p != nil {
 			at.Decision, at.DeliverAt = string(p.Decision), optional(p.DeliverAt)
-			at.Reason, at.Place = p.Reason, p.Place
+			at.Reason, at.Place, at.Estimate = p.Reason, p.Place, p.Estimate
 		}
 	}
 	return results, nil

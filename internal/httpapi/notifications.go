@@ -42,6 +42,7 @@ type View struct {
 	Reason      string              `json:"reason,omitempty" doc:"Why it waits or ended."`
 	Detail      string              `json:"detail,omitempty" doc:"More about the reason: what the provider replied (its first 500 bytes, secrets and content masked), or when the slot would have been of one that expired for max_defer, or until when quiet hours last and which rule decides then."`
 	DeliverAt   *time.Time          `json:"deliver_at,omitempty" doc:"While it waits: when it is expected to be sent."`
+	Estimate    bool                `json:"estimate,omitempty" doc:"True when deliver_at is only the earliest moment: too many are before it."`
 	Decision    string              `json:"decision,omitempty" enum:"now,deferred,scheduled" doc:"In the response to a request with promise: when it goes, in a word."`
 	Place       int                 `json:"place,omitempty" doc:"While it waits: its place among what waits of the user, where 1 goes next."`
 	Partial     bool                `json:"partial,omitempty" doc:"True when Redis did not tell in time: what waits shows as queued, and is maybe not."`
@@ -94,7 +95,7 @@ func show(v *notification.View) View {
 		Data: v.Data, Priority: v.Priority.String(), SendAt: optional(v.SendAt), ExpiresAt: optional(v.ExpiresAt),
 		CollapseKey: v.CollapseKey, CreatedAt: optional(v.CreatedAt), Status: v.Status, Attempts: v.Attempts,
 		Deferrals: v.Deferrals, Reason: v.Reason, Detail: v.Detail, Partial: v.Partial,
-		DeliverAt: optional(v.DeliverAt), override: v.Override,
+		DeliverAt: optional(v.DeliverAt), Estimate: v.Estimate, override: v.Override,
 		PolicyVersion: v.Basis.PolicyVersion, Zone: v.Basis.Zone,
 	}
 	inBacklog := v.Status == notification.StatusQueued || v.Status == notification.StatusDeferred
@@ -133,7 +134,7 @@ func acceptedView(n *notification.Notification, p *notification.Promise) View {
 	view := show(&notification.View{Notification: *n, Status: status})
 	if p != nil {
 		view.Decision, view.Place, view.Reason = string(p.Decision), p.Place, p.Reason
-		view.DeliverAt = optional(p.DeliverAt)
+		view.DeliverAt, view.Estimate = optional(p.DeliverAt), p.Estimate
 	}
 	return view
 }

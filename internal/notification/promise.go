@@ -36,6 +36,8 @@ type Promise struct {
 	Reason string
 	// Place is its place among what waits of its user, where 1 goes next; 0 when it does not wait.
 	Place int
+	// Estimate says that DeliverAt is only the earliest moment: too many are before it.
+	Estimate bool
 	// TooLate names the limit that is too early for it, such as "max_wait 30s"; empty when there is none.
 	TooLate string
 }

@@ -30,6 +30,7 @@ const (
 const (
 	ReasonExpired     = "expires_at"
 	ReasonMaxDefer    = "max_defer"
+	ReasonTooLate     = "too_late"
 	ReasonMaxAttempts = "max_attempts"
 	ReasonCrashLoop   = "crash_loop"
 	ReasonCancelled   = "cancelled"

@@ -20,11 +20,11 @@ type View struct {
 	// Held is true when it waits for its provider, without an attempt: a budget is used up, a breaker is open, or its
 	// channel is paused.
 	Held bool
-	// WaitsSince is from when max_defer counts while it waits: the last of its acceptance, its send_at and the end of
-	// the back-off after its latest failure.
-	WaitsSince time.Time
 	// DeliverAt is when it is expected to go out, while it waits; zero when it does not wait.
 	DeliverAt time.Time
+	// Doomed says that it will not go out: it will end for the Reason, as Detail says. Estimate says that DeliverAt is
+	// only the earliest moment: too many are before it.
+	Doomed, Estimate bool
 	// Ahead is how many of its user's are delivered before it while it waits for a slot: by priority, then arrival,
 	// in its category, and under a user cap in the other categories too, unless their own limits hold those back.
 	Ahead int

@@ -3,7 +3,6 @@ package throttle_test
 import (
 	"context"
 	"fmt"
-	"math"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -131,27 +130,4 @@ func (c *clock) admit(plan throttle.Plan, token string) (waited time.Duration, r
 		waited, rules = waited+d.Wait(), append(rules, plan.Rules[d.Rule])
 		c.now = c.now.Add(d.Wait())
 	}
-}
-
-// A projection reports when each of many that wait will go, without waiting for it.
-func ExampleProjection() {
-	plan := throttle.Plan{Rules: []throttle.Rule{
-		{Max: 10, Per: time.Minute}, {Max: 1, Per: 3 * time.Second, Kind: throttle.KindGap},
-	}}
-	noon := time.Date(2026, time.January, 2, 12, 0, 0, 0, time.UTC)
-	key := throttle.Key{User: "ada", Category: "chat"}
-	p := throttle.NewProjection(throttle.MicrosOf(noon), key, plan, nil, nil)
-
-	before := 0
-	for _, place := range []int{1, 2, 11, 100_000} {
-		p.Advance(place-1-before, throttle.Asking{}, math.MaxInt64)
-		before = place - 1
-		at, by := p.Next(throttle.MicrosOf(noon), throttle.Asking{})
-		fmt.Println(place, at.Time().UTC().Format(time.DateTime), by.Rule)
-	}
-	// Output:
-	// 1 2026-01-02 12:00:00 -1
-	// 2 2026-01-02 12:00:03 1
-	// 11 2026-01-02 12:01:00 0
-	// 100000 2026-01-09 10:39:27 0
 }

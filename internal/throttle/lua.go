@@ -42,7 +42,7 @@ var (
 	LogFunctions = lua("log")
 	// DecideFunctions read a plan, decide and charge an admission. They come after LogFunctions.
 	DecideFunctions = peekFunctions + lua("clock_set_back")
-	// PastFunctions read what a [Projection] begins with. They come after LogFunctions.
+	// PastFunctions read what [Windows.Read] takes in. They come after LogFunctions.
 	PastFunctions = lua("plan") + countingSource() + lua("decide", "past")
 	// Functions are DecideFunctions, refund and usage.
 	Functions = DecideFunctions + lua("refund", "usage")

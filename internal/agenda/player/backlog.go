@@ -32,6 +32,9 @@ type Backlog struct {
 	// granted is the latest moment that the take at work granted in it; looked says that it decided anything.
 	granted throttle.Micros
 	looked  bool
+	// unread are how many more wait behind last, and are not in notes; see [Agenda.Unread].
+	unread int
+	last   *Note
 }
 
 // decision is when the first of a backlog may go, and what decides that.
@@ -137,8 +140,12 @@ func (b *Backlog) overtakes(n *Note) bool {
 // block has all of a backlog wait for what was decided of the first. What stands further behind than the limits can let
 // go in time ends.
 func (a *Agenda) block(b *Backlog) {
-	for b.inTime = b.most(a.now); len(b.notes) > b.inTime; {
-		a.expire(b.notes[len(b.notes)-1], notification.ReasonMaxDefer)
+	b.inTime = b.most(a.now)
+	b.unread = min(b.unread, max(0, b.inTime-len(b.notes)))
+	for i := len(b.notes) - 1; i >= b.inTime; i-- {
+		if !b.notes[i].Probe {
+			a.expire(b.notes[i], notification.ReasonMaxDefer)
+		}
 	}
 	b.blocked, b.by = b.first.at, b.first.by
 	b.capped = !b.by.Closed && b.by.Rule >= 0 && b.settings.Plan.Rules[b.by.Rule].Kind == throttle.KindCap

@@ -39,10 +39,15 @@ type Note struct {
 	Generation, Returned, Failures, Crashes int
 	// Deferred says that it ever waited for a limit.
 	Deferred bool
+	// Probe says that it is only asked when it would go: it does not end before its slot is known. MaxWait is how long
+	// it may wait for that at most; nil for any time.
+	Probe   bool
+	MaxWait *time.Duration
 
 	bypasses    bool  // as the settings were when it came
 	place       int64 // its arrival, unless it took over that of what it replaced, or went to the end
 	passes      bool  // in its backlog, and not deferred with it
+	decided     bool  // its slot is known, and comes too late
 	lapsed      int   // the generation whose lease ended, while it may still be settled
 	failedUntil throttle.Micros
 	retried     throttle.Micros // when its latest retry was due
@@ -81,6 +86,8 @@ type Config struct {
 	Lease time.Duration
 	// Deferred is told of each that is deferred for the first time, Ended of each that ends. Both default to nothing.
 	Deferred, Ended func(*Note)
+	// Going is told of each that is granted, before that counts. Defaults to nothing.
+	Going func(*Note)
 }
 
 // Agenda is all that waits for one user. Make one with [New].
@@ -95,6 +102,9 @@ type Agenda struct {
 	keyed   map[string]*Note // what waits with a collapse key
 	excused throttle.Micros
 	turn    []*Backlog // room for those whose turn is decided
+	// laterUnread are later, too, and not in later: due at laterRead or after it.
+	laterUnread int
+	laterRead   throttle.Micros
 }
 
 // New makes the agenda of a user for whom nothing waits.
@@ -107,6 +117,9 @@ func New(cfg Config) *Agenda {
 	}
 	if cfg.Ended == nil {
 		cfg.Ended = func(*Note) {}
+	}
+	if cfg.Going == nil {
+		cfg.Going = func(*Note) {}
 	}
 	return &Agenda{
 		cfg: cfg, windows: throttle.NewWindows(cfg.User), newest: map[string]int64{}, keyed: map[string]*Note{},

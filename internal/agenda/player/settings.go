@@ -33,12 +33,6 @@ type Settings struct {
 	Basis notification.Basis
 }
 
-// TooLate reports whether one that could go since a moment would wait for a slot for longer than max_defer. What
-// bypasses never does.
-func (s Settings) TooLate(p notification.Priority, since, slot time.Time) bool {
-	return s.MaxDefer > 0 && !p.AtLeast(s.BypassFrom) && slot.Sub(since) > s.MaxDefer
-}
-
 // PausedBy is why nothing of the category is granted: one of the reasons of package notification; "" when something
 // may be.
 func (s Settings) PausedBy() string {

@@ -78,6 +78,9 @@ func (a *Agenda) nextToGo() *Backlog {
 func (a *Agenda) turnOf() (soonest *Backlog, again bool) {
 	a.turn = a.turn[:0]
 	for _, b := range a.tracks {
+		if a.short(b) {
+			return nil, false
+		}
 		if a.served(b) {
 			a.turn = append(a.turn, b)
 		}
@@ -113,6 +116,8 @@ func (a *Agenda) decideFirst(b *Backlog) bool {
 		b.first = a.decide(b, first)
 		reason := ""
 		switch drops := b.settings.Drops && !b.settings.exempts(first.Priority); {
+		case first.MaxWait != nil && b.first.at.Sub(first.WaitsSince()) > *first.MaxWait:
+			reason = notification.ReasonTooLate
 		case b.settings.bypasses(first.Priority):
 		case b.first.at.Sub(first.WaitsSince()) > b.settings.MaxDefer:
 			reason = notification.ReasonMaxDefer
@@ -122,6 +127,7 @@ func (a *Agenda) decideFirst(b *Backlog) bool {
 		if reason == "" {
 			return true
 		}
+		first.decided = true
 		a.expire(first, reason)
 	}
 	b.first.known = false
@@ -163,6 +169,7 @@ func (a *Agenda) grant(b *Backlog) Granted {
 	a.leave(n)
 	b.granted, b.first.known = max(b.granted, at), false
 	n.Status, n.Admitted, n.Leased, n.lapsed = notification.StatusSending, at, at.Add(a.cfg.Lease), 0
+	a.cfg.Going(n)
 	n.Generation++
 	a.flight = append(a.flight, n)
 	b.window.Charge(a.now, at, n.head(), n.Token())
@@ -202,6 +209,8 @@ func (a *Agenda) conclude(t *Taken) {
 			a.endOverdue(b)
 		}
 		switch {
+		case a.short(b):
+			t.More = true
 		case len(b.notes) == 0:
 		case until > a.now:
 			b.unblock(a.now)
@@ -245,7 +254,7 @@ func (a *Agenda) endOverdue(b *Backlog) {
 	}
 	b.oldest = math.MaxInt64
 	for _, n := range slices.Clone(b.notes) {
-		if !b.settings.bypasses(n.Priority) && at.Sub(n.WaitsSince()) > b.settings.MaxDefer {
+		if !b.settings.bypasses(n.Priority) && !n.Probe && at.Sub(n.WaitsSince()) > b.settings.MaxDefer {
 			a.expire(n, notification.ReasonMaxDefer)
 		} else {
 			b.oldest = min(b.oldest, n.WaitsSince())

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/store/postgres/limited"
@@ -130,15 +129,8 @@ func (l *lookups) views(ctx context.Context, ids []string) ([]row, error) {
 		order[id] = i
 	}
 	slices.SortFunc(views, func(a, b row) int { return order[a.ID] - order[b.ID] })
-	var placing errgroup.Group
-	placing.SetLimit(placesAtOnce)
-	for i := range views {
-		placing.Go(func() error {
-			l.place(ctx, &views[i])
-			return nil
-		})
-	}
-	return views, placing.Wait()
+	l.place(ctx, pointers(views)...)
+	return views, nil
 }
 
 // Find returns the ids of a page of notifications that may match, newest first.
@@ -281,13 +273,17 @@ func (l *lookups) viewsOf(ctx context.Context, rows pgx.Rows, err error) ([]noti
 		return nil, limited.Describe("look up a user's notifications", err)
 	}
 	views := make([]notification.View, len(found))
-	for i, asked := 0, time.Now(); i < len(found); i++ {
-		if time.Since(asked) < l.stores.PlacePatience { // all are of one user, so one Redis: it is waited for once
-			l.place(ctx, &found[i])
-		} else {
-			found[i].Partial = found[i].inAgendas()
-		}
+	l.place(ctx, pointers(found)...)
+	for i := range found {
 		views[i] = found[i].View
 	}
 	return views, nil
+}
+
+func pointers(rows []row) []*row {
+	all := make([]*row, len(rows))
+	for i := range rows {
+		all[i] = &rows[i]
+	}
+	return all
 }

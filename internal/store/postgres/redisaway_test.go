@@ -113,21 +113,3 @@ func TestReturnedAfterFailuresIsNotOverdue(t *testing.T) {
 	}
 	w.wantStatus(t, "n1", "sending")
 }
-
-// While Redis does not know it, max_defer counts from the end of the back-off too.
-func TestWaitsSinceItsBackOffWithoutRedis(t *testing.T) {
-	t.Parallel()
-	w := newWorldWith(t, redistest.Client(t), agenda.Config{MaxCrashes: 1000})
-	w.acceptOne(t, notification.Notification{ID: "n1"})
-	w.settle(t, w.take(t, "ada"), dispatch.Outcome{
-		Disposition: dispatch.Retry, Reason: "transient: 503", Failure: true, RetryAfter: time.Hour,
-	})
-	w.flush(t)
-	v, err := w.store.View(t.Context(), "n1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !v.WaitsSince.Equal(v.DeliverAt) || v.WaitsSince.Sub(v.CreatedAt) < time.Hour {
-		t.Errorf("accepted at %s, it waits since %s and goes at %s", v.CreatedAt, v.WaitsSince, v.DeliverAt)
-	}
-}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/notification"
@@ -79,8 +80,6 @@ func scanRow(r pgx.CollectableRow) (row, error) {
 	c.Fill(&v.Notification)
 	v.Status = notification.Status(status)
 	v.notBefore, v.endedAt = columns.LimiterMoment(notBefore), columns.Moment(endedAt)
-	// What waits for its provider has waited for longer, which only Redis knows.
-	v.WaitsSince = slices.MaxFunc([]time.Time{v.CreatedAt, v.SendAt, v.notBefore}, time.Time.Compare)
 	if status == "waiting" {
 		v.Status = notification.StatusQueued
 		if v.SendAt.After(time.Now()) {
@@ -113,23 +112,47 @@ func (l *lookups) View(ctx context.Context, id string) (*notification.View, erro
 	return &v.View, nil
 }
 
-// place fills in what the agendas know about a notification that has not ended: its place in the backlog, its slot, and
-// an end that the database has not learned yet. While Redis is away or stalled, the view is partial: it has what the
-// database knows.
-func (l *lookups) place(ctx context.Context, v *row) {
-	if !v.inAgendas() {
-		return
+// place fills in what the agendas know about notifications that have not ended: the place in the backlog, the slot, and
+// an end that the database has not learned yet. Each partition is asked once. While Redis is away or stalled, a view is
+// partial: it has what the database knows.
+func (l *lookups) place(ctx context.Context, rows ...*row) {
+	partitions := map[int][]*row{}
+	for _, v := range rows {
+		if v.inAgendas() {
+			partition := l.stores.Agendas.PartitionOf(v.UserID)
+			partitions[partition] = append(partitions[partition], v)
+		}
 	}
-	state, told := l.lookup(ctx, l.stores.Agendas.PartitionOf(v.UserID), v.ID)
-	v.Partial = !told
+	var placing errgroup.Group
+	placing.SetLimit(placesAtOnce)
+	for partition, some := range partitions {
+		placing.Go(func() error {
+			ids := make([]string, len(some))
+			for i, v := range some {
+				ids[i] = v.ID
+			}
+			states, told := l.lookup(ctx, partition, ids)
+			for _, v := range some {
+				v.Partial = !told
+				v.fill(states[v.ID])
+			}
+			return nil
+		})
+	}
+	_ = placing.Wait() // none of them fails
+}
+
+// fill takes in what the agendas know of a notification; nil is nothing.
+func (v *row) fill(state *agenda.State) {
 	if state == nil {
 		return
 	}
 	v.Status, v.DeliverAt, v.Ahead = state.Status, state.DeliverAt, state.Ahead
+	v.Doomed, v.Estimate = state.Doomed, state.Estimate
 	if v.Status.Waiting() {
-		v.Basis, v.WaitsSince = state.Basis, state.WaitsSince
+		v.Basis = state.Basis
 	}
-	if state.Reason != "" && state.Reason != v.Reason {
+	if state.Reason != "" && state.Reason != v.Reason || state.Doomed {
 		v.Reason, v.Detail = state.Reason, state.Detail
 	}
 	v.Held = state.Held && v.Status == notification.StatusRetrying
@@ -149,25 +172,28 @@ func historyWith(kept, told string) string {
 	return earlier + told
 }
 
-// lookup asks Redis for a notification, for as long as a response may wait. It returns nil and true for one that Redis
-// does not know, nil and false when Redis does not say.
-func (l *lookups) lookup(ctx context.Context, partition int, id string) (state *agenda.State, told bool) {
+// lookup asks Redis for notifications of a partition, by id, for as long as a response may wait. Those that it does not
+// know are missing; told is false when Redis does not say.
+func (l *lookups) lookup(ctx context.Context, partition int, ids []string) (known map[string]*agenda.State, told bool) {
 	if l.stalled(partition) {
 		return nil, false
 	}
-	found := make(chan *agenda.State, 1)
+	found := make(chan []*agenda.State, 1)
 	l.asking.Go(func() {
 		defer close(found)
-		state, err := l.stores.Agendas.LookupIn(ctx, partition, id)
-		if err == nil || errors.Is(err, notification.ErrNotFound) {
-			found <- state
+		if states, err := l.stores.Agendas.LookupAll(ctx, partition, ids); err == nil {
+			found <- states
 		}
 	})
 	patience := time.NewTimer(l.stores.PlacePatience)
 	defer patience.Stop()
 	select {
-	case state, told = <-found:
-		return state, told
+	case states, told := <-found:
+		known = map[string]*agenda.State{}
+		for _, state := range states {
+			known[state.ID] = state
+		}
+		return known, told
 	case <-patience.C:
 		return nil, false
 	}

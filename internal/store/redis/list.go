@@ -23,10 +23,13 @@ const (
 // no listing gave.
 func (s *views) List(ctx context.Context, f notification.Filter) (*notification.Page, error) {
 	views := map[string]*notification.View{}
-	ids, next, err := s.scan(ctx, &f, func(state *agenda.State) (bool, error) {
-		view, err := s.listed(ctx, &f, state)
-		views[state.ID] = view
-		return view != nil, err
+	ids, next, err := s.scan(ctx, &f, func(states []*agenda.State) ([]string, error) {
+		some, err := s.listed(ctx, &f, states)
+		var selected []string
+		for _, view := range some {
+			views[view.ID], selected = view, append(selected, view.ID)
+		}
+		return selected, err
 	})
 	page := &notification.Page{Next: next, Note: fmt.Sprintf(keysNote, timespan.Text(s.agendas.Retention()))}
 	for _, id := range ids {
@@ -37,27 +40,49 @@ func (s *views) List(ctx context.Context, f notification.Filter) (*notification.
 
 // Find returns the ids of a page of notifications that may match; with an error, those found before it.
 func (s *views) Find(ctx context.Context, f notification.Filter) (*notification.Found, error) {
-	ids, next, err := s.scan(ctx, &f, func(state *agenda.State) (bool, error) {
-		view, err := viewOf(state)
-		return err == nil && mayMatch(&f, view), err
+	ids, next, err := s.scan(ctx, &f, func(states []*agenda.State) (ids []string, err error) {
+		states, err = mayMatchOf(&f, states)
+		for _, state := range states {
+			ids = append(ids, state.ID)
+		}
+		return ids, err
 	})
 	return &notification.Found{IDs: ids, Next: next}, err
 }
 
-// listed returns a notification as a listing shows it, or nil when the filter does not select it.
-func (s *views) listed(ctx context.Context, f *notification.Filter, state *agenda.State) (*notification.View, error) {
-	view, err := viewOf(state)
-	if err != nil || !mayMatch(f, view) {
+// listed returns those of some notifications that the filter selects, as a listing shows them.
+func (s *views) listed(ctx context.Context, f *notification.Filter, states []*agenda.State,
+) (views []*notification.View, err error) {
+	if states, err = mayMatchOf(f, states); err != nil {
 		return nil, err
 	}
-	if err := s.agendas.Place(ctx, state); err != nil {
+	if err := s.agendas.Place(ctx, states...); err != nil {
 		return nil, err
 	}
-	if view, err = viewOf(state); err != nil || !f.Matches(view) {
-		return nil, err
+	for _, state := range states {
+		view, err := viewOf(state)
+		if err != nil {
+			return nil, err
+		}
+		if view.Timeline = nil; f.Matches(view) {
+			views = append(views, view)
+		}
 	}
-	view.Timeline = nil
-	return view, nil
+	return views, nil
+}
+
+// mayMatchOf are those of which mayMatch says so.
+func mayMatchOf(f *notification.Filter, states []*agenda.State) (some []*agenda.State, err error) {
+	for _, state := range states {
+		view, err := viewOf(state)
+		if err != nil {
+			return nil, err
+		}
+		if mayMatch(f, view) {
+			some = append(some, state)
+		}
+	}
+	return some, nil
 }
 
 // mayMatch reports whether a filter may select a notification of which it is not known yet where it waits, and for
@@ -73,12 +98,12 @@ func mayMatch(f *notification.Filter, view *notification.View) bool {
 	return loose.Matches(view)
 }
 
-// scan returns the ids of a page, and the next page's cursor: of the notifications of which selects says so.
+// scan returns the ids of a page, and the next page's cursor: of those that selects selects.
 //
 // Redis promises that a scan tells of all that stays, from one step to the next. A step that comes again may tell of
 // others, as keys come and go, so a page ends between two steps, and they get smaller as it fills. Only where the
 // smallest selects more than a whole page holds does the next page go on within it, in the order of the ids.
-func (s *views) scan(ctx context.Context, f *notification.Filter, selects func(*agenda.State) (bool, error),
+func (s *views) scan(ctx context.Context, f *notification.Filter, selects func([]*agenda.State) ([]string, error),
 ) (ids []string, cursor string, err error) {
 	at, after, err := parseCursor(f.Cursor)
 	if err != nil {
@@ -94,7 +119,7 @@ func (s *views) scan(ctx context.Context, f *notification.Filter, selects func(*
 			return ids, "", err
 		}
 		room := f.Limit - len(ids)
-		found, err := selected(states, after, room+1, selects)
+		found, err := selects(behind(states, after))
 		switch {
 		case err != nil:
 			return nil, "", err
@@ -120,27 +145,11 @@ func (s *views) scan(ctx context.Context, f *notification.Filter, selects func(*
 	}
 }
 
-// selected returns the ids that are selected of a step of a scan, after one, in their order, and no more than most.
-func selected(states []*agenda.State, after string, most int, selects func(*agenda.State) (bool, error),
-) (ids []string, err error) {
+// behind are those of a step of a scan whose ids come after one, in their order.
+func behind(states []*agenda.State, after string) []*agenda.State {
 	slices.SortFunc(states, func(a, b *agenda.State) int { return strings.Compare(a.ID, b.ID) })
 	states = slices.CompactFunc(states, func(a, b *agenda.State) bool { return a.ID == b.ID })
-	for _, s := range states {
-		if s.ID <= after {
-			continue
-		}
-		ok, err := selects(s)
-		if err != nil {
-			return nil, err
-		}
-		if ok {
-			ids = append(ids, s.ID)
-		}
-		if len(ids) == most {
-			break
-		}
-	}
-	return ids, nil
+	return slices.DeleteFunc(states, func(s *agenda.State) bool { return s.ID <= after })
 }
 
 // formatCursor makes the cursor of a page that begins at a place of the scan, after an id.

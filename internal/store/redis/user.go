@@ -3,7 +3,6 @@ package redis
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -20,16 +19,12 @@ const (
 
 // Known returns those of a user's notifications that have one of the ids, in no order, without timelines.
 func (s *views) Known(ctx context.Context, userID string, ids []string) ([]notification.View, error) {
-	views := make([]notification.View, 0, len(ids))
-	partition := s.agendas.PartitionOf(userID)
-	for _, id := range ids {
-		state, err := s.agendas.LookupIn(ctx, partition, id)
-		if errors.Is(err, notification.ErrNotFound) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
+	states, err := s.agendas.LookupAll(ctx, s.agendas.PartitionOf(userID), ids)
+	if err != nil {
+		return nil, err
+	}
+	views := make([]notification.View, 0, len(states))
+	for _, state := range states {
 		view, err := viewOf(state)
 		if err != nil {
 			return nil, err

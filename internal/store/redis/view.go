@@ -30,7 +30,8 @@ func viewOf(state *agenda.State) (*notification.View, error) {
 	return &notification.View{
 		Notification: *n, Status: state.Status, Attempts: state.Attempts, Deferrals: state.Deferrals,
 		Reason: state.Reason, Detail: state.Detail, Held: state.Held && state.Status == notification.StatusRetrying,
-		WaitsSince: state.WaitsSince, DeliverAt: state.DeliverAt, Ahead: state.Ahead, Basis: state.Basis,
+		DeliverAt: state.DeliverAt, Doomed: state.Doomed, Estimate: state.Estimate, Ahead: state.Ahead,
+		Basis:    state.Basis,
 		Timeline: timeline(state),
 	}, nil
 }

@@ -134,7 +134,6 @@ func Cases() []Case {
 		{"AttemptsAreKept", attemptsAreKept},
 		{"BasisIsKept", basisIsKept},
 		{"MaxDeferSaysWhichSlot", maxDeferSaysWhichSlot},
-		{"WaitsSinceItCouldGo", waitsSince},
 		{"ListsWhatTheFilterSelects", listed},
 		{"ListsWaitingByStatus", listedWaiting},
 		{"RefusesForeignCursors", foreignCursors},

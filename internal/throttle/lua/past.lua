@@ -37,7 +37,7 @@ local function put_log(list, key, plan, counts)
   list[place] = n
 end
 
--- put_past appends what decides the admissions to come under a plan, as Plan.ReadPast in Go reads it: of a rolling plan
+-- put_past appends what decides the admissions to come under a plan, as Windows.Read in Go takes it in: of a rolling plan
 -- the log; of others the moment from which a gap counts, then of each limit where its counter begins, and its load
 -- (-1: it counts nothing yet). Then come the log of the cap and those of named caps. Limits over one window have one counter.
 local function put_past(list, plan)

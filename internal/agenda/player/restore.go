@@ -1,0 +1,59 @@
+package player
+
+import (
+	"slices"
+
+	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/throttle"
+)
+
+// Restore puts in a notification that a store says waits: at the place in its backlog that an arrival gives it or,
+// while it is due later, among what is later.
+func (a *Agenda) Restore(n *Note, arrival int64) {
+	b := a.track(n.Category)
+	n.place, n.bypasses = arrival, b.settings.bypasses(n.Priority)
+	if n.CollapseKey != "" {
+		a.keyed[n.collapseName()] = n
+	}
+	if n.Due > 0 {
+		a.postpone(n, n.Due)
+		return
+	}
+	n.Status, n.Deferred = notification.StatusQueued, true
+	i, _ := slices.BinarySearchFunc(b.notes, n, inOrder)
+	b.notes = slices.Insert(b.notes, i, n)
+	b.oldest = min(b.oldest, n.WaitsSince())
+}
+
+// Remember notes the arrival of the newest notification with a collapse key.
+func (a *Agenda) Remember(category, collapseKey string, arrival int64) {
+	a.newest[(&Note{Category: category, CollapseKey: collapseKey}).collapseName()] = arrival
+}
+
+// Unread says that so many more wait in a backlog, behind one that was put in; nil for behind nothing. Nothing of them
+// goes until they are put in.
+func (a *Agenda) Unread(category string, n int, last *Note) {
+	b := a.track(category)
+	b.unread, b.last = n, last
+}
+
+// LaterUnread says that so many more are later, due at a moment or after it.
+func (a *Agenda) LaterUnread(n int, from throttle.Micros) { a.laterUnread, a.laterRead = n, from }
+
+// Beyond reports whether a notification waits behind all that were put in of its backlog.
+func (a *Agenda) Beyond(n *Note) bool {
+	b := a.track(n.Category)
+	return n.Status == notification.StatusQueued && b.unread > 0 && (b.last == nil || inOrder(n, b.last) > 0)
+}
+
+// short reports whether what goes first in the backlog was not put in yet.
+func (a *Agenda) short(b *Backlog) bool {
+	return b.unread > 0 && a.pausedUntil(b) <= a.now &&
+		(len(b.notes) == 0 || b.last == nil || inOrder(b.notes[0], b.last) > 0)
+}
+
+// Hold says that one that waits has a collapse key.
+func (a *Agenda) Hold(n *Note, collapseKey string) {
+	n.CollapseKey = collapseKey
+	a.keyed[n.collapseName()] = n
+}
