@@ -58,6 +58,9 @@ type Config struct {
 	Deferred func(category, rule string, n int)
 	// Shadowed is called with each grant that a shadow rule would have had wait, for metrics. Defaults to nothing.
 	Shadowed func(category, rule string)
+	// Changed says that the settings are not in force yet: whoever looks ahead has a worker come at once, as it would
+	// after the change.
+	Changed bool
 	// PausedChannels are the channels on which nothing goes until somebody resumes them. Defaults to none.
 	PausedChannels func() []string
 	// Pending is called when a partition in which no wake-up was pending got some by an accept. Defaults to nothing.

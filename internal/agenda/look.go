@@ -163,6 +163,7 @@ func (l *look) fill(r *reader, subjects []subject) {
 		past.fault = numbers.fault
 		l.left[name] = &rest{count: int(one.number(0))}
 		l.putBacklog(name, first)
+		l.Agenda().Block(name, throttle.Micros(one.number(3)), throttle.CauseOf(one.number(4)), int(one.number(5)))
 		for _, list := range []*reader{first, past, one} {
 			r.adopt(list)
 		}
@@ -172,6 +173,9 @@ func (l *look) fill(r *reader, subjects []subject) {
 	l.putLater(later)
 	for i := 0; i+1 < len(others.fields); i += 2 {
 		l.others[others.text(i)] = int(others.number(i + 1))
+	}
+	if wakeup := throttle.Micros(r.number(6)); !l.agendas.cfg.Changed {
+		l.StartAt(wakeup)
 	}
 	notifications := r.list(4)
 	for i, s := range subjects {
@@ -219,6 +223,9 @@ func (l *look) put(n *player.Note) *player.Note {
 	l.notes[n.ID] = n
 	if n.Category != "" && !l.pausedOn(n.Channel) {
 		l.Agenda().Restore(n, n.Arrival)
+		if n.Expires > 0 {
+			l.Expires(n)
+		}
 	}
 	return n
 }

@@ -19,6 +19,7 @@ type model struct {
 	now      int64
 	settings map[string]agenda.Settings // by category
 	paused   map[string]int64           // until when, by category
+	changed  map[string]int64           // when the settings did, by category
 	last     int64                      // the highest arrival
 	notes    map[string]*note
 	order    []*note
@@ -49,7 +50,8 @@ var letters = map[notification.Status]string{
 
 func newModel(now int64) *model {
 	return &model{
-		now: now, settings: map[string]agenda.Settings{}, paused: map[string]int64{}, notes: map[string]*note{},
+		now: now, settings: map[string]agenda.Settings{}, paused: map[string]int64{}, changed: map[string]int64{},
+		notes: map[string]*note{},
 		users: map[string]*player.Agenda{}, counts: map[string]int64{}, told: map[string]int{},
 	}
 }
@@ -178,8 +180,9 @@ func (m *model) checkWaits(user string, t *taking) {
 		settings, paused := m.settings[b.Category()], m.paused[b.Category()] > m.now
 		for _, n := range b.Notes() {
 			blocked, _ := b.Blocked()
-			wait := max(m.moment(), blocked).Sub(n.WaitsSince())
-			if !paused && !n.Priority.AtLeast(settings.BypassFrom) && wait > settings.MaxDefer+sweep {
+			over := max(n.WaitsSince().Add(settings.MaxDefer), throttle.Micros(m.changed[b.Category()]))
+			if !paused && !n.Priority.AtLeast(settings.BypassFrom) &&
+				max(m.moment(), blocked).Sub(over) > sweep {
 				panic(fault(n.ID + " waits for longer than max_defer"))
 			}
 		}

@@ -400,6 +400,7 @@ func (p *program) leftovers() []string {
 	keys, err := p.client.Keys(p.ctx, "*").Result()
 	p.must(err, "list the keys")
 	return slices.DeleteFunc(keys, func(key string) bool {
-		return expectedKey(key) || p.scarred && key == queueKey(0, "active")
+		copies := key == queueKey(0, "active") || key == queueKey(0, "scheduled")
+		return expectedKey(key) || p.scarred && copies
 	})
 }

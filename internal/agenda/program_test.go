@@ -251,6 +251,9 @@ func (l limits) settings(r *rand.Rand) agenda.Settings {
 			Max: 1, Per: time.Duration(1+r.IntN(900)) * time.Millisecond, Kind: throttle.KindGap,
 		})
 	}
+	if r.IntN(4) == 0 {
+		countInstead(&s.Plan, throttle.Algorithm(1+r.IntN(2)))
+	}
 	s.Plan.Rules = append(s.Plan.Rules, l.capped...)
 	for _, rules := range l.named {
 		if r.IntN(3) > 0 {
@@ -262,6 +265,16 @@ func (l limits) settings(r *rand.Rand) agenda.Settings {
 		s.MaxDefer = time.Duration(1+r.IntN(8000)) * time.Millisecond
 	}
 	return s
+}
+
+// countInstead has the rules of a plan be counted by an algorithm that keeps no log.
+func countInstead(plan *throttle.Plan, algorithm throttle.Algorithm) {
+	plan.Algorithm, plan.Shadow = algorithm, nil
+	for _, rules := range [][]throttle.Rule{plan.Rules, plan.Dormant} {
+		for i := range rules {
+			rules[i].Period, rules[i].Reserve = 0, throttle.Rule{}.Reserve
+		}
+	}
 }
 
 // act is something that may happen, and how often. It reports what it did; "" for nothing.
@@ -450,7 +463,7 @@ func (p *program) change() string {
 		return fmt.Sprint("clear ", b)
 	}
 	category := pick(p.rand, programCategories)
-	p.model.settings[category] = p.randomSettings()
+	p.model.settings[category], p.model.changed[category] = p.randomSettings(), p.model.now
 	p.wakeAll()
 	return fmt.Sprintf("%s has %+v", category, p.model.settings[category])
 }

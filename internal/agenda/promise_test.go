@@ -157,6 +157,9 @@ func randomWorld(t *testing.T, r *rand.Rand) (w *world, random func() agenda.Ent
 	categories := []string{"chat", "news", "mail"}[:1+r.IntN(3)]
 	for _, category := range categories {
 		s := agenda.Settings{Plan: planOf(r, userCap, named), MaxDefer: 1000 * time.Hour}
+		if r.IntN(3) == 0 {
+			s.MaxDefer = time.Duration(5+r.IntN(100)) * 100 * time.Millisecond
+		}
 		s.Plan.Boundaries = days
 		if err := s.Plan.Validate(); err != nil {
 			t.Fatal(err)
@@ -172,6 +175,9 @@ func randomWorld(t *testing.T, r *rand.Rand) (w *world, random func() agenda.Ent
 		}
 		if r.IntN(8) == 0 {
 			e.SendAt = w.now.Add(time.Duration(1+r.IntN(100)) * 100 * time.Millisecond)
+		}
+		if r.IntN(8) == 0 {
+			e.ExpiresAt = w.now.Add(time.Duration(101+r.IntN(100)) * 100 * time.Millisecond)
 		}
 		return e
 	}
@@ -223,8 +229,11 @@ func TestWhatIsToldIsWhatHappens(t *testing.T) {
 					continue
 				}
 				told[s.ID] = s
-				if looked[i].TooLate != "" { // quiet hours will end it
-					looked[i] = notification.Promise{Reason: looked[i].Reason}
+				if limit, _, _ := strings.Cut(looked[i].TooLate, " "); limit != "" { // it will end
+					looked[i] = notification.Promise{Reason: limit}
+					if limit == "quiet" {
+						looked[i].Reason = notification.ReasonQuietHours
+					}
 				}
 				if diff := cmp.Diff(looked[i], p); diff != "" || !p.DeliverAt.Equal(s.DeliverAt) ||
 					s.Status != notification.StatusScheduled && !s.DeliverAt.IsZero() && p.Place != s.Ahead+1 {
@@ -248,9 +257,9 @@ func TestWhatIsToldIsWhatHappens(t *testing.T) {
 				}
 			}
 			for id, s := range told {
-				if !s.DeliverAt.IsZero() || w.state(id).Status != notification.StatusExpired {
-					t.Errorf("seed %d: %s of %s does not go; told was that it goes after %s", seed, id, s.Category,
-						s.DeliverAt.Sub(before))
+				if end := w.state(id); !s.Doomed || end.Status != notification.StatusExpired || end.Reason != s.Reason {
+					t.Errorf("seed %d: %s of %s is %s, %s; told was %s after %s", seed, id, s.Category, end.Status,
+						end.Reason, s.Reason, s.DeliverAt.Sub(before))
 				}
 			}
 		})

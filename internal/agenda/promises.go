@@ -119,6 +119,12 @@ func (l *look) ask(q notification.PromiseRequest, k *known) (*question, error) {
 	})
 	l.Agenda().Accept(l.now, one.note)
 	l.Hear(func(*player.Note) {})
+	if one.note.Expires > 0 {
+		l.Expires(one.note)
+	}
+	if !l.Agenda().Holds(one.note) {
+		l.StartAt(l.now)
+	}
 	l.asked = append(l.asked, one)
 	return one, l.reach(one.note)
 }
@@ -154,32 +160,19 @@ func (l *look) reach(n *player.Note) error {
 	return nil
 }
 
-// limitsOn are what a notification may be too late for.
-type limitsOn struct {
-	maxWait   *time.Duration
-	expiresAt time.Time
-	maxDefer  time.Duration // 0 for none
-}
-
-func (a *Agendas) limitsOf(q notification.PromiseRequest) limitsOn {
-	settings := a.cfg.Settings(q.UserID, q.Category)
-	limits := limitsOn{maxWait: q.MaxWait, expiresAt: q.ExpiresAt, maxDefer: settings.MaxDefer}
-	if q.Priority.AtLeast(settings.BypassFrom) {
-		limits.maxDefer = 0
-	}
-	return limits
-}
-
-// tooLate names the limit for which a moment is too late: of one that may go since another moment.
-func (l limitsOn) tooLate(since, at throttle.Micros) string {
-	wait := at.Sub(since)
+// tooLate names the limit for which a notification would go too late, by what becomes of it; "" when it goes in time.
+func (l *look) tooLate(q notification.PromiseRequest, f *player.Fate, since throttle.Micros) string {
+	late := f.Goes && q.MaxWait != nil && f.At.Sub(since) > *q.MaxWait
+	open := !f.Goes && f.Reason == "" && q.MaxWait != nil
 	switch {
-	case l.maxWait != nil && wait > *l.maxWait:
-		return "max_wait " + timespan.Text(*l.maxWait)
-	case !l.expiresAt.IsZero() && at >= throttle.MicrosOf(l.expiresAt):
-		return "expires_at " + l.expiresAt.UTC().Format(time.RFC3339Nano)
-	case l.maxDefer > 0 && wait > l.maxDefer:
-		return "max_defer " + timespan.Text(l.maxDefer)
+	case late, open, f.Reason == notification.ReasonTooLate:
+		return "max_wait " + timespan.Text(*q.MaxWait)
+	case f.Reason == notification.ReasonMaxDefer:
+		return "max_defer " + timespan.Text(l.settingsOf(q.Category).MaxDefer)
+	case f.Reason == notification.ReasonExpired:
+		return "expires_at " + q.ExpiresAt.UTC().Format(time.RFC3339Nano)
+	case f.Reason == notification.ReasonQuietHours:
+		return "quiet hours that end it"
 	}
 	return ""
 }
@@ -228,11 +221,10 @@ func (l *look) promiseOf(q notification.PromiseRequest, one *question) notificat
 		return notification.Promise{Reason: f.Reason}
 	case q.Accepted:
 	case f.Reason == notification.ReasonQuietHours:
-		p.TooLate, p.DeliverAt, p.Reason = "quiet hours that end it", f.Until.Time(), notification.ReasonQuietHours
-	case estimate && q.MaxWait != nil:
-		p.TooLate = "max_wait " + timespan.Text(*q.MaxWait)
+		p.DeliverAt, p.Reason = f.Until.Time(), f.Reason
+		fallthrough
 	default:
-		p.TooLate = l.agendas.limitsOf(q).tooLate(max(l.now, n.NotBefore), f.At)
+		p.TooLate = l.tooLate(q, &f, max(l.now, n.NotBefore))
 	}
 	return p
 }

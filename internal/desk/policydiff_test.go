@@ -84,7 +84,9 @@ func TestADiffCountsMaxDeferFromWhenItCouldGo(t *testing.T) {
 			}
 			w.until("a deferral", nil, func() bool { return w.category(w.user("ada"), "slow").Deferred == 1 })
 			settings := func(string, string) agenda.Settings { return c.after }
-			after, err := agenda.New(w.client, agenda.Config{Partitions: partitions, Settings: settings, Apart: true})
+			after, err := agenda.New(w.client, agenda.Config{
+				Partitions: partitions, Settings: settings, Apart: true, Changed: true,
+			})
 			if err != nil {
 				t.Fatal(err)
 			}

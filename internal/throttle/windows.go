@@ -88,7 +88,7 @@ func (w *Window) Bound(now Micros, head Head) Micros {
 		return at
 	}
 	for _, r := range req.plan.CategoryRules() {
-		at = max(at, req.state.bound(req.plan.Algorithm, r, now))
+		at = max(at, req.state.bound(req.plan.Algorithm, r, 0)) // 0 for what was never charged
 	}
 	return at
 }

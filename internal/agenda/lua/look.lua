@@ -10,14 +10,15 @@
 --
 -- Result   {now,
 --          categories; of each, in order: {how many wait in its backlog, the first of it, see put_backlog, what was
---          admitted, see put_past},
+--          admitted, see put_past, and the fields next, rule and most of the backlog, see open_agenda},
 --          what is later, the first of it, see put_later, how many are later in all,
 --          notifications; of each, in order: {its state (a letter, see agenda.lua; "" when it is not known), 1 when it
 --          waits in its backlog, how many stand before it, 1 when it is deferred, the line of history of its deferral
 --          ("": none), when it was admitted last (0: never), why it waits or ended, itself where it waits, or the one
 --          that has its collapse key, see put_backlog and put_later; the arrival of that one, and of the newest with
 --          the key (0: none)},
---          other categories in which something waits; of each the name and how many}
+--          other categories in which something waits; of each the name and how many,
+--          the moment of the wake-up (0: none)}
 local ARGV = ARGV
 local agenda = open_agenda(ARGV[1])
 local channels, most = ARGV[2] == '1', ARGV[3]
@@ -29,7 +30,7 @@ for n = 1, tonumber(ARGV[4]) do
   set_plan_keys(plan, backlog.category, agenda.user)
   put_past(past, plan)
   if size_of(backlog) > 0 then put_backlog(first, backlog.key, '-inf', '0', most, channels) end
-  categories[n] = { size_of(backlog), first, past }
+  categories[n] = { size_of(backlog), first, past, backlog.next, backlog.rule, backlog.most }
   given[backlog.category] = true
   i = after
 end
@@ -88,4 +89,5 @@ if agenda.has_later then
   put_later(later, agenda, '-inf', '0', most, channels)
   count_later = redis.call('ZCARD', agenda.later)
 end
-return { now, categories, later, count_later, notifications, others }
+local wakeup = redis.call('ZSCORE', partition .. 'wakeups', agenda.user)
+return { now, categories, later, count_later, notifications, others, tonumber(wakeup or 0) }

@@ -1,6 +1,9 @@
 package player
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/throttle"
@@ -51,6 +54,8 @@ type Ahead struct {
 	// nights are the closed intervals that blocked backlogs when the play began, by category.
 	nights map[string]decision
 	heard  func(*Note)
+	// expiring are those that expire, by that.
+	expiring []*Note
 }
 
 // NewAhead makes the agenda of a user, which the caller fills with what waits, and plays it from a moment on. Of cfg it
@@ -70,6 +75,9 @@ func (h *Ahead) Agenda() *Agenda { return h.agenda }
 
 // Hear has a function called with all that goes, once its Admitted is known, and with all that ends.
 func (h *Ahead) Hear(heard func(*Note)) { h.heard = heard }
+
+// StartAt has the first worker come at a moment, if that is not over: the user's wake-up.
+func (h *Ahead) StartAt(at throttle.Micros) { h.now = max(h.begin, at) }
 
 // Ask has the play find out what becomes of a notification.
 func (h *Ahead) Ask(n *Note) *Fate {
@@ -103,6 +111,10 @@ func (h *Ahead) Play(until throttle.Micros, enough func() bool) error {
 		if more, err := h.readOn(); err != nil || !more {
 			return err
 		}
+		if h.now > h.begin {
+			h.noteNights()
+		}
+		h.expire()
 		taken := h.agenda.Take(h.now, nil, takeAhead)
 		h.noteNights()
 		for _, g := range taken.Granted {
@@ -111,6 +123,9 @@ func (h *Ahead) Play(until throttle.Micros, enough func() bool) error {
 		next := taken.Next
 		if h.agenda.laterUnread > 0 && (next == 0 || h.agenda.laterRead < next) {
 			next = max(h.now, h.agenda.laterRead)
+		}
+		if len(h.expiring) > 0 && h.expiring[0].Expires < next {
+			next = max(h.now, h.expiring[0].Expires)
 		}
 		switch {
 		case taken.More:
@@ -121,6 +136,22 @@ func (h *Ahead) Play(until throttle.Micros, enough func() bool) error {
 		}
 	}
 	return nil
+}
+
+// Expires says that a notification that waits expires.
+func (h *Ahead) Expires(n *Note) {
+	i, _ := slices.BinarySearchFunc(h.expiring, n, func(x, y *Note) int { return cmp.Compare(x.Expires, y.Expires) })
+	h.expiring = slices.Insert(h.expiring, i, n)
+}
+
+// expire ends what has expired, as a sweeper does.
+func (h *Ahead) expire() {
+	for len(h.expiring) > 0 && h.expiring[0].Expires <= h.now {
+		if n := h.expiring[0]; !n.ghost {
+			h.agenda.Expire(h.now, n)
+		}
+		h.expiring = h.expiring[1:]
+	}
 }
 
 // readOn reads what has to be known before anything is granted now.
@@ -178,7 +209,7 @@ func (h *Ahead) ended(n *Note) {
 	}
 	if f := h.fates[n]; f != nil {
 		b := h.agenda.track(n.Category)
-		at := b.first.at
+		at := n.slot
 		f.AtLeast = !n.decided
 		if n.Reason == notification.ReasonExpired {
 			f.AtLeast = false

@@ -3,6 +3,7 @@ package player
 import (
 	"math"
 	"slices"
+	"time"
 
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/throttle"
@@ -35,6 +36,7 @@ type Backlog struct {
 	// unread are how many more wait behind last, and are not in notes; see [Agenda.Unread].
 	unread int
 	last   *Note
+	ghosts int // see [Note.Probe]
 }
 
 // decision is when the first of a backlog may go, and what decides that.
@@ -46,6 +48,9 @@ type decision struct {
 
 // Category is that of the backlog.
 func (b *Backlog) Category() string { return b.category }
+
+// living is how many wait in it that have not ended.
+func (b *Backlog) living() int { return len(b.notes) - b.ghosts }
 
 // Notes are those that wait in it, in order.
 func (b *Backlog) Notes() []*Note { return b.notes }
@@ -121,6 +126,9 @@ func (b *Backlog) remove(n *Note) {
 		n.passes = false
 		b.passing--
 	}
+	if n.ghost {
+		b.ghosts--
+	}
 }
 
 // without takes one out of a list, at no cost when it is the first.
@@ -141,11 +149,9 @@ func (b *Backlog) overtakes(n *Note) bool {
 // go in time ends.
 func (a *Agenda) block(b *Backlog) {
 	b.inTime = b.most(a.now)
-	b.unread = min(b.unread, max(0, b.inTime-len(b.notes)))
-	for i := len(b.notes) - 1; i >= b.inTime; i-- {
-		if !b.notes[i].Probe {
-			a.expire(b.notes[i], notification.ReasonMaxDefer)
-		}
+	b.unread = min(b.unread, max(0, b.inTime-b.living()))
+	for i := len(b.notes) - 1; i >= 0 && b.living() > b.inTime; i-- {
+		a.giveUp(b, b.notes[i], b.earliestOfLast(b.living()+b.unread))
 	}
 	b.blocked, b.by = b.first.at, b.first.by
 	b.capped = !b.by.Closed && b.by.Rule >= 0 && b.settings.Plan.Rules[b.by.Rule].Kind == throttle.KindCap
@@ -157,20 +163,57 @@ func (a *Agenda) block(b *Backlog) {
 	b.fresh, b.passing = b.fresh[:0], 0
 }
 
+// giveUp ends one that cannot go within max_defer: its slot would come at a moment or later.
+func (a *Agenda) giveUp(b *Backlog, n *Note, slot throttle.Micros) {
+	switch {
+	case !n.Probe:
+		n.slot = slot
+		a.expire(n, notification.ReasonMaxDefer)
+	case !n.ghost:
+		n.ghost = true
+		b.ghosts++
+	}
+}
+
 // most is how many the limits let go before max_defer is over.
 func (b *Backlog) most(now throttle.Micros) int {
 	most := 1 << 40
 	left := max(0, now.Add(b.settings.MaxDefer).Sub(b.first.at))
-	for _, r := range b.settings.Plan.Rules {
-		switch {
-		case r.Channels != "":
-		case r.Period > 0:
-			most = min(most, r.Max*int(2*left/r.Per+2))
-		default:
-			most = min(most, r.Max*int(left/r.Per+1))
+	for i, r := range b.settings.Plan.Rules {
+		if r.Channels == "" {
+			per, begun := b.windowOf(i)
+			most = min(most, r.Max*(int(left/per)+1+begun))
 		}
 	}
 	return most
+}
+
+// earliestOfLast is the earliest possible slot of the last of so many.
+func (b *Backlog) earliestOfLast(size int) throttle.Micros {
+	slot := b.first.at
+	for i, r := range b.settings.Plan.Rules {
+		if r.Channels == "" {
+			per, begun := b.windowOf(i)
+			slot = max(slot, b.first.at.Add(time.Duration(max(0, (size-1)/r.Max-begun))*per))
+		}
+	}
+	return slot
+}
+
+// windowOf is how long a window of a rule is at least, and how many of them may have begun before the slot of the
+// first: a counter's window may be nearly over then, or its bucket full, unless this rule decides the slot. Periods are
+// at least half as long as they can be.
+func (b *Backlog) windowOf(i int) (per time.Duration, begun int) {
+	plan := b.settings.Plan
+	r := plan.Rules[i]
+	if r.Period > 0 {
+		return r.Per / 2, 1
+	}
+	counter := !plan.Algorithm.KeepsLog() && r.Kind == throttle.KindLimit
+	if counter && b.first.by != (throttle.Cause{Rule: i}) {
+		return r.Per, 1
+	}
+	return r.Per, 0
 }
 
 // unblock has what is in a backlog go when it may, since now or since it was to be unblocked.
@@ -201,5 +244,5 @@ func (a *Agenda) expire(n *Note, reason string) {
 // now than can go within max_defer.
 func (a *Agenda) Holds(n *Note) bool {
 	b := a.track(n.Category)
-	return b.Deferred(n) && b.notes[0] != n && len(b.notes) <= b.inTime
+	return b.Deferred(n) && b.notes[0] != n && b.living()+b.unread <= b.inTime
 }

@@ -39,16 +39,18 @@ type Note struct {
 	Generation, Returned, Failures, Crashes int
 	// Deferred says that it ever waited for a limit.
 	Deferred bool
-	// Probe says that it is only asked when it would go: it does not end before its slot is known. MaxWait is how long
-	// it may wait for that at most; nil for any time.
+	// Probe says that it is only asked when it would go: where others end, it stays as a ghost until its slot is known.
+	// MaxWait is how long it may wait for that at most; nil for any time.
 	Probe   bool
 	MaxWait *time.Duration
 
 	bypasses    bool  // as the settings were when it came
 	place       int64 // its arrival, unless it took over that of what it replaced, or went to the end
 	passes      bool  // in its backlog, and not deferred with it
-	decided     bool  // its slot is known, and comes too late
-	lapsed      int   // the generation whose lease ended, while it may still be settled
+	ghost       bool
+	slot        throttle.Micros // that comes too late for max_defer, or the earliest that it may be, unless decided
+	decided     bool
+	lapsed      int // the generation whose lease ended, while it may still be settled
 	failedUntil throttle.Micros
 	retried     throttle.Micros // when its latest retry was due
 }

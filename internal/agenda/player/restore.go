@@ -1,6 +1,7 @@
 package player
 
 import (
+	"math"
 	"slices"
 
 	"github.com/pacer-notify/pacer/internal/notification"
@@ -23,6 +24,15 @@ func (a *Agenda) Restore(n *Note, arrival int64) {
 	i, _ := slices.BinarySearchFunc(b.notes, n, inOrder)
 	b.notes = slices.Insert(b.notes, i, n)
 	b.oldest = min(b.oldest, n.WaitsSince())
+}
+
+// Block says that a store has a backlog blocked until a moment, and that so many of it can go within max_defer; 0 for
+// any number. It is not blocked at 0.
+func (a *Agenda) Block(category string, until throttle.Micros, by throttle.Cause, inTime int) {
+	b := a.track(category)
+	if b.blocked, b.by, b.inTime = until, by, inTime; inTime == 0 {
+		b.inTime = math.MaxInt
+	}
 }
 
 // Remember notes the arrival of the newest notification with a collapse key.

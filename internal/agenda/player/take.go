@@ -108,7 +108,7 @@ func (a *Agenda) turnOf() (soonest *Backlog, again bool) {
 func (a *Agenda) decideFirst(b *Backlog) bool {
 	for len(b.notes) > 0 {
 		first := b.notes[0]
-		if first.expired(a.now) {
+		if first.expired(a.now) && !first.ghost {
 			a.expire(first, notification.ReasonExpired)
 			continue
 		}
@@ -116,6 +116,8 @@ func (a *Agenda) decideFirst(b *Backlog) bool {
 		b.first = a.decide(b, first)
 		reason := ""
 		switch drops := b.settings.Drops && !b.settings.exempts(first.Priority); {
+		case first.ghost:
+			reason = notification.ReasonMaxDefer
 		case first.MaxWait != nil && b.first.at.Sub(first.WaitsSince()) > *first.MaxWait:
 			reason = notification.ReasonTooLate
 		case b.settings.bypasses(first.Priority):
@@ -127,7 +129,7 @@ func (a *Agenda) decideFirst(b *Backlog) bool {
 		if reason == "" {
 			return true
 		}
-		first.decided = true
+		first.slot, first.decided = b.first.at, true
 		a.expire(first, reason)
 	}
 	b.first.known = false
@@ -254,8 +256,8 @@ func (a *Agenda) endOverdue(b *Backlog) {
 	}
 	b.oldest = math.MaxInt64
 	for _, n := range slices.Clone(b.notes) {
-		if !b.settings.bypasses(n.Priority) && !n.Probe && at.Sub(n.WaitsSince()) > b.settings.MaxDefer {
-			a.expire(n, notification.ReasonMaxDefer)
+		if !b.settings.bypasses(n.Priority) && at.Sub(n.WaitsSince()) > b.settings.MaxDefer {
+			a.giveUp(b, n, at)
 		} else {
 			b.oldest = min(b.oldest, n.WaitsSince())
 		}

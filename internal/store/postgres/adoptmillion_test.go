@@ -23,7 +23,7 @@ for i = tonumber(ARGV[1]), ARGV[1] + ARGV[2] - 1 do
   local at = string.format('%.0f', ARGV[3] - math.floor(i / 10000) * 40000000)
   redis.call('HSET', 'pacer:{push-0}:n:kept' .. i, 'u', user, 'c', 'chat', 'p', '3', 'v', i, 'A', at, 's', 'D',
     'b', '{"c":"log","h":"A title"}', 'm', at, 'g', '1', 'z', at)
-  redis.call('ZADD', 'pacer:{push-0}:r:chat:' .. user, at, 'kept' .. i .. '#1')
+  redis.call('ZADD', 'pacer:{push-0}:l:chat:' .. user, at, 'kept' .. i .. '#1')
 end
 return 1`
 

@@ -39,7 +39,7 @@ const (
 	// backlogs, so that none is noted in the outbox, and that they were counted when they were accepted.
 	beginAdoptionSQL = `
 SELECT pg_advisory_xact_lock($1), set_config('pacer.outbox', 'none', true), set_config('pacer.counted', 'yes', true),
-	set_config('idle_in_transaction_session_timeout', '0', true)`
+	set_config('idle_in_transaction_session_timeout', '0', true), set_config('enable_seqscan', 'off', true)`
 	// usedSQL reports whether partitions were ever built from the database, or notifications adopted into it: it was
 	// born with one mark.
 	usedSQL = `
