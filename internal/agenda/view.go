@@ -168,10 +168,16 @@ func (l *look) describe(state *State, k *known, f *player.Fate) {
 	}
 	switch {
 	case f == nil:
+		if n := l.notes[state.ID]; n != nil {
+			state.Reason = l.heldBy(n)
+		}
 	case f.Goes:
 		state.DeliverAt = max(f.At, l.now).Time()
 		if k.waits {
-			state.Ahead, state.Reason = f.Ahead, player.ReasonOf(settings.Plan, f.By)
+			state.Ahead = f.Ahead
+		}
+		if k.waits || k.state == "t" {
+			state.Reason = player.ReasonOf(settings.Plan, f.By)
 			state.Detail = settings.Explain(f.By, l.now.Time(), f.Until.Time())
 		}
 	case f.Reason != "":

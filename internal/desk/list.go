@@ -53,7 +53,7 @@ type Listed struct {
 	Priority string              `json:"priority"`
 	Status   notification.Status `json:"status"`
 	Reason   string              `json:"reason,omitempty"`
-	// Detail says until when quiet hours hold it, by the clock of the user.
+	// Detail says until when quiet hours hold it, by the clock of the user, or why it will end instead of going out.
 	Detail   string `json:"detail,omitempty"`
 	Attempts int    `json:"attempts"`
 	// Deferrals counts how often it was sent back to wait for a slot.
@@ -84,7 +84,7 @@ func (m *Many) List(ctx context.Context, query url.Values) (*Listing, error) {
 		switch {
 		case v.Status.Waiting() && !slices.Contains(names.Categories, v.Category):
 			listing.Items[i].Reason, listing.Items[i].DeliverAt = notification.ReasonRemoved, time.Time{}
-		case v.Status.Waiting() && v.Reason == notification.ReasonQuietHours:
+		case v.Doomed, v.Status.Waiting() && v.Reason == notification.ReasonQuietHours:
 			listing.Items[i].Detail = v.Detail
 		}
 	}
