@@ -162,7 +162,7 @@ func (h *Ahead) readOn() (more bool, err error) {
 		}
 	}
 	for _, b := range h.agenda.tracks {
-		for h.agenda.short(b) {
+		for b.short() {
 			if more, err := h.source.ReadBacklog(b.category); err != nil || !more {
 				return false, err
 			}
@@ -213,7 +213,7 @@ func (h *Ahead) ended(n *Note) {
 		f.AtLeast = !n.decided
 		if n.Reason == notification.ReasonExpired {
 			f.AtLeast = false
-			at = h.agenda.decide(b, n).at
+			at = b.decide(n).at
 		}
 		h.tell(f, n, at)
 		if f.Reason = n.Reason; f.Reason == notification.ReasonQuietHours {
@@ -234,7 +234,7 @@ func (h *Ahead) tell(f *Fate, n *Note, at throttle.Micros) {
 	}
 	from, rule := b.window.Next(h.begin, n.head())
 	by := throttle.Cause{Rule: rule}
-	if h.agenda.waitsForHours(b, n) {
+	if b.waitsForHours(n) {
 		if opens := b.settings.Plan.Open(h.agenda.cfg.User, from, n.Expires); opens > from {
 			from, by.Closed = opens, true
 		}

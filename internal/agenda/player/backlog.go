@@ -11,6 +11,7 @@ import (
 
 // Backlog holds what waits in one category of a user, in order.
 type Backlog struct {
+	agenda   *Agenda
 	category string
 	settings *Settings
 	window   *throttle.Window // under the plan of the settings
@@ -73,7 +74,7 @@ func (a *Agenda) track(category string) *Backlog {
 		}
 	}
 	if b == nil {
-		b = &Backlog{category: category, oldest: math.MaxInt64}
+		b = &Backlog{agenda: a, category: category, oldest: math.MaxInt64}
 		a.tracks = append(a.tracks, b)
 	}
 	if settings := a.cfg.Settings(category); settings != b.settings {
@@ -86,15 +87,15 @@ func (a *Agenda) track(category string) *Backlog {
 }
 
 // pausedUntil is until when nothing of the backlog is granted.
-func (a *Agenda) pausedUntil(b *Backlog) throttle.Micros {
+func (b *Backlog) pausedUntil() throttle.Micros {
 	if b.settings.Removed {
 		return math.MaxInt64
 	}
-	return a.now.Add(b.settings.Paused)
+	return b.agenda.now.Add(b.settings.Paused)
 }
 
 // enter puts a notification into its backlog. In a blocked one it is deferred, unless it passes.
-func (a *Agenda) enter(b *Backlog, n *Note, passes bool) {
+func (b *Backlog) enter(n *Note, passes bool) {
 	n.Status = notification.StatusQueued
 	i, _ := slices.BinarySearchFunc(b.notes, n, inOrder)
 	b.notes = slices.Insert(b.notes, i, n)
@@ -102,11 +103,11 @@ func (a *Agenda) enter(b *Backlog, n *Note, passes bool) {
 		b.passing++
 		b.fresh = append(b.fresh, n)
 	} else {
-		a.deferOne(n)
+		b.agenda.deferOne(n)
 	}
 	b.oldest = min(b.oldest, n.WaitsSince())
-	if n.CollapseKey != "" && a.keyed[n.collapseName()] == nil {
-		a.keyed[n.collapseName()] = n
+	if n.CollapseKey != "" && b.agenda.keyed[n.collapseName()] == nil {
+		b.agenda.keyed[n.collapseName()] = n
 	}
 }
 
@@ -147,28 +148,28 @@ func (b *Backlog) overtakes(n *Note) bool {
 
 // block has all of a backlog wait for what was decided of the first. What stands further behind than the limits can let
 // go in time ends.
-func (a *Agenda) block(b *Backlog) {
-	b.inTime = b.most(a.now)
+func (b *Backlog) block() {
+	b.inTime = b.most(b.agenda.now)
 	b.unread = min(b.unread, max(0, b.inTime-b.living()))
 	for i := len(b.notes) - 1; i >= 0 && b.living() > b.inTime; i-- {
-		a.giveUp(b, b.notes[i], b.earliestOfLast(b.living()+b.unread))
+		b.giveUp(b.notes[i], b.earliestOfLast(b.living()+b.unread))
 	}
 	b.blocked, b.by = b.first.at, b.first.by
 	b.capped = !b.by.Closed && b.by.Rule >= 0 && b.settings.Plan.Rules[b.by.Rule].Kind == throttle.KindCap
 	for _, n := range b.fresh {
 		if n.passes {
-			a.deferOne(n)
+			b.agenda.deferOne(n)
 		}
 	}
 	b.fresh, b.passing = b.fresh[:0], 0
 }
 
 // giveUp ends one that cannot go within max_defer: its slot would come at a moment or later.
-func (a *Agenda) giveUp(b *Backlog, n *Note, slot throttle.Micros) {
+func (b *Backlog) giveUp(n *Note, slot throttle.Micros) {
 	switch {
 	case !n.Probe:
 		n.slot = slot
-		a.expire(n, notification.ReasonMaxDefer)
+		b.agenda.expire(n, notification.ReasonMaxDefer)
 	case !n.ghost:
 		n.ghost = true
 		b.ghosts++
@@ -224,9 +225,9 @@ func (b *Backlog) unblock(now throttle.Micros) {
 }
 
 // tidy ends a step: a backlog is blocked only while something in it is deferred, and an empty one is forgotten.
-func (a *Agenda) tidy(b *Backlog) {
+func (b *Backlog) tidy() {
 	if b.passing == len(b.notes) {
-		b.unblock(a.now)
+		b.unblock(b.agenda.now)
 	}
 	if len(b.notes) == 0 {
 		b.notes, b.fresh, b.ready, b.paused, b.oldest = nil, b.fresh[:0], 0, false, math.MaxInt64

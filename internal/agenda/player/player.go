@@ -172,7 +172,7 @@ func (a *Agenda) Accept(now throttle.Micros, notes ...*Note) {
 		a.accept(n)
 	}
 	for _, n := range notes {
-		a.tidy(a.track(n.Category))
+		a.track(n.Category).tidy()
 	}
 }
 
@@ -192,7 +192,7 @@ func (a *Agenda) accept(n *Note) {
 		a.postpone(n, n.NotBefore)
 		return
 	}
-	a.enter(b, n, n.bypasses || b.blocked > 0 && (b.by.Closed && b.settings.exempts(n.Priority) &&
+	b.enter(n, n.bypasses || b.blocked > 0 && (b.by.Closed && b.settings.exempts(n.Priority) &&
 		len(b.settings.Plan.Closed) > 0 || b.overtakes(n)))
 }
 
@@ -258,7 +258,7 @@ func (a *Agenda) withdraw(now throttle.Micros, n *Note, status notification.Stat
 		return false
 	}
 	a.end(n, status, reason)
-	a.tidy(a.track(n.Category))
+	a.track(n.Category).tidy()
 	return true
 }
 

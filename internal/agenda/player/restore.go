@@ -57,8 +57,8 @@ func (a *Agenda) Beyond(n *Note) bool {
 }
 
 // short reports whether what goes first in the backlog was not put in yet.
-func (a *Agenda) short(b *Backlog) bool {
-	return b.unread > 0 && a.pausedUntil(b) <= a.now &&
+func (b *Backlog) short() bool {
+	return b.unread > 0 && b.pausedUntil() <= b.agenda.now &&
 		(len(b.notes) == 0 || b.last == nil || inOrder(b.notes[0], b.last) > 0)
 }
 

@@ -35,7 +35,7 @@ func (a *Agenda) Settle(now throttle.Micros, n *Note, generation int, o dispatch
 	n.lapsed = 0
 	a.flight = slices.DeleteFunc(a.flight, func(o *Note) bool { return o == n })
 	a.became(n, o)
-	a.tidy(a.track(n.Category))
+	a.track(n.Category).tidy()
 	return false
 }
 
@@ -63,7 +63,7 @@ func (a *Agenda) became(n *Note, o dispatch.Outcome) {
 	case dispatch.Retry:
 		a.retry(n, due, o)
 	case dispatch.Returned:
-		a.enter(b, n, n.bypasses)
+		b.enter(n, n.bypasses)
 		if o.RetryAfter > 0 {
 			a.excused = due
 		}
@@ -107,7 +107,7 @@ func (a *Agenda) Sweep(now throttle.Micros) {
 			a.end(n, notification.StatusReplaced, notification.ReasonReplaced)
 		default:
 			n.lapsed = n.Generation
-			a.enter(a.track(n.Category), n, n.bypasses)
+			a.track(n.Category).enter(n, n.bypasses)
 		}
 	}
 	for _, n := range slices.Clone(a.later) {
@@ -122,6 +122,6 @@ func (a *Agenda) Sweep(now throttle.Micros) {
 				a.expire(n, notification.ReasonExpired)
 			}
 		}
-		a.tidy(b)
+		b.tidy()
 	}
 }

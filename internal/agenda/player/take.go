@@ -33,7 +33,7 @@ func (a *Agenda) Take(now throttle.Micros, known []string, limit int) Taken {
 	for len(a.later) > 0 && a.later[0].Due <= now {
 		n := a.later[0]
 		a.later, n.Held = a.later[1:], false
-		a.enter(a.track(n.Category), n, n.bypasses)
+		a.track(n.Category).enter(n, n.bypasses)
 	}
 	for _, b := range a.tracks {
 		if len(b.notes) > 0 && known != nil && !slices.Contains(known, b.category) {
@@ -45,7 +45,7 @@ func (a *Agenda) Take(now throttle.Micros, known []string, limit int) Taken {
 			a.track(b.category)
 		}
 		b.first.known, b.looked, b.granted = false, false, 0
-		if b.paused && a.served(b) {
+		if b.paused && b.served() {
 			b.paused, b.ready = false, min(now, b.ready)
 		}
 	}
@@ -55,14 +55,14 @@ func (a *Agenda) Take(now throttle.Micros, known []string, limit int) Taken {
 			t.More = true
 			break
 		}
-		t.Granted = append(t.Granted, a.grant(b))
+		t.Granted = append(t.Granted, b.grant())
 	}
 	a.conclude(&t)
 	return t
 }
 
 // served reports whether something of a backlog may be granted.
-func (a *Agenda) served(b *Backlog) bool { return len(b.notes) > 0 && a.pausedUntil(b) <= a.now }
+func (b *Backlog) served() bool { return len(b.notes) > 0 && b.pausedUntil() <= b.agenda.now }
 
 // nextToGo returns the backlog whose first goes: by priority and arrival among those that may go now, else the one that
 // may soonest within the horizon. When a first ends, all are looked at again: what comes first now stands further
@@ -78,10 +78,10 @@ func (a *Agenda) nextToGo() *Backlog {
 func (a *Agenda) turnOf() (soonest *Backlog, again bool) {
 	a.turn = a.turn[:0]
 	for _, b := range a.tracks {
-		if a.short(b) {
+		if b.short() {
 			return nil, false
 		}
-		if a.served(b) {
+		if b.served() {
 			a.turn = append(a.turn, b)
 		}
 	}
@@ -90,7 +90,7 @@ func (a *Agenda) turnOf() (soonest *Backlog, again bool) {
 	}
 	for _, b := range a.turn {
 		first := b.notes[0]
-		if !a.decideFirst(b) || b.notes[0] != first {
+		if !b.decideFirst() || b.notes[0] != first {
 			return nil, true
 		}
 		if b.first.at <= a.now {
@@ -105,7 +105,8 @@ func (a *Agenda) turnOf() (soonest *Backlog, again bool) {
 
 // decideFirst finds out when the first of a backlog may go; what would wait for longer than it may, or is due in a
 // closed interval that ends it, ends. It returns false when nothing is left.
-func (a *Agenda) decideFirst(b *Backlog) bool {
+func (b *Backlog) decideFirst() bool {
+	a := b.agenda
 	for len(b.notes) > 0 {
 		first := b.notes[0]
 		if first.expired(a.now) && !first.ghost {
@@ -113,7 +114,7 @@ func (a *Agenda) decideFirst(b *Backlog) bool {
 			continue
 		}
 		b.looked = true
-		b.first = a.decide(b, first)
+		b.first = b.decide(first)
 		reason := ""
 		switch drops := b.settings.Drops && !b.settings.exempts(first.Priority); {
 		case first.ghost:
@@ -123,7 +124,7 @@ func (a *Agenda) decideFirst(b *Backlog) bool {
 		case b.settings.bypasses(first.Priority):
 		case b.first.at.Sub(first.WaitsSince()) > b.settings.MaxDefer:
 			reason = notification.ReasonMaxDefer
-		case drops && b.first.at <= a.now.Add(throttle.Horizon) && !a.isOpen(b, b.first.at):
+		case drops && b.first.at <= a.now.Add(throttle.Horizon) && !b.isOpen(b.first.at):
 			reason = notification.ReasonQuietHours
 		}
 		if reason == "" {
@@ -137,13 +138,14 @@ func (a *Agenda) decideFirst(b *Backlog) bool {
 }
 
 // decide is when the first of a backlog may go.
-func (a *Agenda) decide(b *Backlog, first *Note) decision {
+func (b *Backlog) decide(first *Note) decision {
+	a := b.agenda
 	if b.settings.bypasses(first.Priority) {
 		return decision{true, b.window.Bypass(a.now, first.head()), throttle.Cause{Rule: throttle.NoRule}}
 	}
 	at, rule := b.window.Next(max(a.now, b.granted), first.head())
 	d := decision{known: true, at: at, by: throttle.Cause{Rule: rule}}
-	if a.waitsForHours(b, first) {
+	if b.waitsForHours(first) {
 		if opens := b.settings.Plan.Open(a.cfg.User, at, first.Expires); opens > at {
 			d.at, d.by.Closed = opens, true
 		}
@@ -152,19 +154,20 @@ func (a *Agenda) decide(b *Backlog, first *Note) decision {
 }
 
 // waitsForHours reports whether a notification waits for the end of closed intervals.
-func (a *Agenda) waitsForHours(b *Backlog, n *Note) bool {
+func (b *Backlog) waitsForHours(n *Note) bool {
 	return len(b.settings.Plan.Closed) > 0 && !b.settings.Drops && !b.settings.exempts(n.Priority)
 }
 
 // isOpen reports whether a moment is in no closed interval of the user.
-func (a *Agenda) isOpen(b *Backlog, at throttle.Micros) bool {
-	return b.settings.Plan.Open(a.cfg.User, at, 0) == at
+func (b *Backlog) isOpen(at throttle.Micros) bool {
+	return b.settings.Plan.Open(b.agenda.cfg.User, at, 0) == at
 }
 
 // grant has the first of a backlog go.
-func (a *Agenda) grant(b *Backlog) Granted {
+func (b *Backlog) grant() Granted {
+	a := b.agenda
 	n, at := b.notes[0], b.first.at
-	g := Granted{Note: n, Slot: a.slot(b, n)}
+	g := Granted{Note: n, Slot: b.slot(n)}
 	if !b.settings.bypasses(n.Priority) {
 		g.Shadowed = b.window.Shadowed(a.now, at, n.head())
 	}
@@ -179,12 +182,13 @@ func (a *Agenda) grant(b *Backlog) Granted {
 }
 
 // slot is since when the first of a backlog might have gone, at the latest at the moment of its grant.
-func (a *Agenda) slot(b *Backlog, n *Note) throttle.Micros {
+func (b *Backlog) slot(n *Note) throttle.Micros {
+	a := b.agenda
 	bound := throttle.Micros(0)
 	switch {
 	case !b.settings.bypasses(n.Priority):
 		bound = b.window.Bound(max(a.now, b.granted), n.head())
-		if a.waitsForHours(b, n) {
+		if b.waitsForHours(n) {
 			bound = b.settings.Plan.Open(a.cfg.User, bound, n.Expires)
 		}
 		bound = max(bound, b.blocked)
@@ -206,12 +210,12 @@ func (a *Agenda) conclude(t *Taken) {
 		}
 	}
 	for _, b := range a.tracks {
-		until := a.pausedUntilOf(b)
+		until := b.heldUntil()
 		if until <= a.now && b.looked {
-			a.endOverdue(b)
+			b.endOverdue()
 		}
 		switch {
-		case a.short(b):
+		case b.short():
 			t.More = true
 		case len(b.notes) == 0:
 		case until > a.now:
@@ -220,7 +224,7 @@ func (a *Agenda) conclude(t *Taken) {
 				consider(until)
 			}
 		case b.first.known && b.first.at > a.now.Add(throttle.Horizon):
-			a.block(b)
+			b.block()
 			consider(b.first.at)
 		default:
 			t.More = true
@@ -228,36 +232,36 @@ func (a *Agenda) conclude(t *Taken) {
 				b.unblock(a.now)
 			}
 		}
-		a.tidy(b)
+		b.tidy()
 	}
 	if len(a.later) > 0 {
 		consider(a.later[0].Due)
 	}
 }
 
-func (a *Agenda) pausedUntilOf(b *Backlog) throttle.Micros {
+func (b *Backlog) heldUntil() throttle.Micros {
 	if b.settings == nil || len(b.notes) == 0 {
-		return a.now
+		return b.agenda.now
 	}
-	return a.pausedUntil(b)
+	return b.pausedUntil()
 }
 
 // endOverdue ends whatever waits in a backlog and can't go within max_defer, since nothing goes before the first does.
 // It looks in each second in which the moment of the first moves.
-func (a *Agenda) endOverdue(b *Backlog) {
-	at := a.now
+func (b *Backlog) endOverdue() {
+	at := b.agenda.now
 	if b.first.known {
 		at = max(at, b.first.at)
 	}
 	const second = throttle.Micros(time.Second / time.Microsecond)
 	if len(b.notes) < 2 || at.Sub(b.oldest) <= b.settings.MaxDefer ||
-		at-a.now < second && at/second == b.blocked/second {
+		at-b.agenda.now < second && at/second == b.blocked/second {
 		return
 	}
 	b.oldest = math.MaxInt64
 	for _, n := range slices.Clone(b.notes) {
 		if !b.settings.bypasses(n.Priority) && at.Sub(n.WaitsSince()) > b.settings.MaxDefer {
-			a.giveUp(b, n, at)
+			b.giveUp(n, at)
 		} else {
 			b.oldest = min(b.oldest, n.WaitsSince())
 		}
@@ -277,14 +281,14 @@ func (a *Agenda) Earliest(now throttle.Micros) (at throttle.Micros, found bool) 
 		if len(b.notes) == 0 {
 			continue
 		}
-		until := a.pausedUntil(a.track(b.category)) // nothing goes before what stands before it
+		until := a.track(b.category).pausedUntil() // nothing goes before what stands before it
 		for i, n := range b.notes {
 			as := *n
 			if i > 0 {
 				as.Expires = 0 // only the first goes before its user begins again
 			}
 			b.granted = 0
-			slot := a.decide(b, &as).at
+			slot := b.decide(&as).at
 			if b.settings.bypasses(n.Priority) {
 				slot = now
 			}
