@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
+	"github.com/pacer-notify/pacer/internal/agenda/reply"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
@@ -129,7 +130,7 @@ const entryArgs = 12
 
 func (a *Agendas) acceptUnder(ctx context.Context, under string, partition int, entries []Entry) ([]Placed, error) {
 	args := make([]any, 0, 3+entryArgs*len(entries))
-	args = append(args, a.retention, under, flag(a.cfg.Apart && !a.cfg.Guarded))
+	args = append(args, a.retention, under, Flag(a.cfg.Apart && !a.cfg.Guarded))
 	for _, e := range entries {
 		state := "t"
 		switch {
@@ -146,46 +147,46 @@ func (a *Agendas) acceptUnder(ctx context.Context, under string, partition int, 
 		settings := a.cfg.Settings(e.UserID, e.Category)
 		args = append(args, e.ID, e.Category, e.UserID, strconv.Itoa(int(e.Priority)), instant(e.SendAt),
 			instant(e.ExpiresAt), e.CollapseKey, e.Payload, arrival, state, passesOf(settings, e.Priority),
-			flag(a.cfg.Personal(e.UserID)))
+			Flag(a.cfg.Personal(e.UserID)))
 	}
-	reply, err := a.Run(ctx, a.accept, partition, args)
+	answer, err := a.Run(ctx, a.accept, partition, args)
 	if err != nil {
 		return nil, fmt.Errorf("accept notifications in partition %d: %w", partition, keyspace.Fault(err))
 	}
-	if len(reply) != 2+len(entries) {
+	if len(answer) != 2+len(entries) {
 		return nil, fmt.Errorf("accept notifications (%d) in partition %d: the script returned %d fields",
-			len(entries), partition, len(reply))
+			len(entries), partition, len(answer))
 	}
-	r := reader{fields: reply}
-	a.reportDeferrals(r.list(0))
-	if r.number(1) == 1 {
+	r := reply.Reader{Fields: answer}
+	a.reportDeferrals(r.List(0))
+	if r.Number(1) == 1 {
 		a.cfg.Pending(partition)
 	}
 	placed := make([]Placed, len(entries))
 	for i := range placed {
 		placed[i] = readPlaced(&r, i+2)
 	}
-	return placed, r.fault
+	return placed, r.Fault
 }
 
 // readPlaced reads what the script says of one entry: when it was accepted, or what has its id.
-func readPlaced(r *reader, i int) Placed {
-	if _, known := r.fields[i].([]any); !known {
-		return Placed{AcceptedAt: throttle.Micros(r.number(i)).Time()}
+func readPlaced(r *reply.Reader, i int) Placed {
+	if _, known := r.Fields[i].([]any); !known {
+		return Placed{AcceptedAt: throttle.Micros(r.Number(i)).Time()}
 	}
-	known := r.list(i)
+	known := r.List(i)
 	placed := Placed{
-		AcceptedAt: throttle.Micros(known.number(0)).Time(),
-		First:      &First{UserID: known.text(1), Category: known.text(2), Payload: known.text(3)},
+		AcceptedAt: throttle.Micros(known.Number(0)).Time(),
+		First:      &First{UserID: known.Text(1), Category: known.Text(2), Payload: known.Text(3)},
 	}
-	r.fault = cmp.Or(r.fault, known.fault)
+	r.Fault = cmp.Or(r.Fault, known.Fault)
 	return placed
 }
 
 // reportDeferrals reports the deferrals that a script decided: user, category, count, rule, and so on.
-func (a *Agendas) reportDeferrals(deferrals *reader) {
-	for i := 0; i+3 < len(deferrals.fields); i += 4 {
-		a.reportDeferral(deferrals.text(i), deferrals.text(i+1), deferrals.number(i+2), deferrals.number(i+3))
+func (a *Agendas) reportDeferrals(deferrals *reply.Reader) {
+	for i := 0; i+3 < len(deferrals.Fields); i += 4 {
+		a.reportDeferral(deferrals.Text(i), deferrals.Text(i+1), deferrals.Number(i+2), deferrals.Number(i+3))
 	}
 }
 

@@ -190,7 +190,7 @@ func New(client redis.UniversalClient, cfg Config) (*Agendas, error) {
 		a.ends = append(a.ends, batch.New(endBatch, endAll))
 	}
 	for name, kept := range a.scripts() {
-		source, err := a.sourceOf(name)
+		source, err := cfg.sourceOf(name, a.OneServer)
 		if err != nil {
 			return nil, fmt.Errorf("load the Lua script %s: %w", name, err)
 		}
@@ -271,8 +271,8 @@ func checksBefore(name string, guarded bool) string {
 
 // sourceOf puts a script together. Only the functions that it needs stand before it, since each costs a little in every
 // run.
-func (a *Agendas) sourceOf(name string) (string, error) {
-	before := throttle.LogFunctions + moment + a.constants() + queue.WakeupFunctions
+func (c Config) sourceOf(name string, oneServer bool) (string, error) {
+	before := throttle.LogFunctions + moment + c.constants(oneServer) + queue.WakeupFunctions
 	parts := []string{"agenda", "notification", "wakeups", name}
 	switch name {
 	case "end", "extend":
@@ -292,7 +292,7 @@ func (a *Agendas) sourceOf(name string) (string, error) {
 		parts = []string{"agenda", "notification", "wakeups", "limits", name}
 	}
 	var source strings.Builder
-	source.WriteString(checksBefore(name, a.cfg.Guarded))
+	source.WriteString(checksBefore(name, c.Guarded))
 	source.WriteString(before)
 	for _, part := range parts {
 		body, err := sources.ReadFile("lua/" + part + ".lua")
@@ -308,9 +308,22 @@ func (a *Agendas) sourceOf(name string) (string, error) {
 const moment = "local now = now_micros()\n"
 
 // constants are the settings that most scripts need; durations in µs.
-func (a *Agendas) constants() string {
-	return fmt.Sprintf("local HOLD, LEAD, TELL = %d, %d, %t\n", a.cfg.Hold.Microseconds(), queue.Lead.Microseconds(),
-		a.OneServer)
+func (c Config) constants(oneServer bool) string {
+	return fmt.Sprintf("local HOLD, LEAD, TELL = %d, %d, %t\n", c.Hold.Microseconds(), queue.Lead.Microseconds(),
+		oneServer)
+}
+
+// SettingsOf returns what is in force for a user's category.
+func (a *Agendas) SettingsOf(userID, category string) Settings {
+	return a.cfg.Settings(userID, category)
+}
+
+// Config returns what the agendas were made with.
+func (a *Agendas) Config() Config { return a.cfg }
+
+// Read runs one of the scripts that read what waits for a user: look or readon.
+func (a *Agendas) Read(ctx context.Context, name string, partition int, args []any) ([]any, error) {
+	return a.Run(ctx, *a.scripts()[name], partition, args)
 }
 
 // Lease returns how long a delivery may take before the notification may be granted again.

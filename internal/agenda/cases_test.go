@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/outlook"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/stats"
 	"github.com/pacer-notify/pacer/internal/throttle"
@@ -67,7 +68,8 @@ func TestDeferredForTheCap(t *testing.T) {
 	if total := w.total(); total.Deferred != 2 || total.Waiting.UserCap != 2 || total.UsersDeferred != 1 {
 		t.Fatalf("behind the cap: %+v", total)
 	}
-	if crowds, err := w.store.Crowds(t.Context(), 10); err != nil || !crowds.Exact || len(crowds.Largest) != 1 ||
+	crowds, err := outlook.Of(w.store).Crowds(t.Context(), 10)
+	if err != nil || !crowds.Exact || len(crowds.Largest) != 1 ||
 		crowds.Largest[0] != (stats.Crowd{
 			UserID: "ada", Category: "chat", Deferred: 2, Reason: "user_cap 3/1h", Until: start.Add(time.Hour).UTC(),
 		}) {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/outlook"
 	"github.com/pacer-notify/pacer/internal/throttle"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
@@ -36,7 +37,7 @@ func TestWhenACrowdIsDrained(t *testing.T) {
 			}
 			w.serve()
 			for range 10 {
-				crowds, err := w.store.Crowds(t.Context(), 5)
+				crowds, err := outlook.Of(w.store).Crowds(t.Context(), 5)
 				if err != nil || !crowds.Exact {
 					t.Fatal(crowds, err)
 				}
@@ -48,7 +49,7 @@ func TestWhenACrowdIsDrained(t *testing.T) {
 				w.playUntil(w.now.Add(c.optimum / 12))
 			}
 			w.drain()
-			if crowds, err := w.store.Crowds(t.Context(), 5); err != nil || !crowds.Drained.IsZero() {
+			if crowds, err := outlook.Of(w.store).Crowds(t.Context(), 5); err != nil || !crowds.Drained.IsZero() {
 				t.Errorf("drained, it will be drained at %s, %v", crowds.Drained, err)
 			}
 		})
@@ -69,7 +70,7 @@ func TestTheLastCrowdCounts(t *testing.T) {
 		w.accept(agenda.Entry{UserID: w.neighbour(), Category: "news"})
 	}
 	w.serve()
-	crowds, err := w.store.Crowds(t.Context(), 1)
+	crowds, err := outlook.Of(w.store).Crowds(t.Context(), 1)
 	if err != nil || len(crowds.Largest) != 1 || crowds.Largest[0].UserID != "ada" ||
 		!crowds.Drained.Equal(start.Add(2*time.Hour)) {
 		t.Errorf("crowds: %+v, %v", crowds, err)

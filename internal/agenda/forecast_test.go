@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/outlook"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/stats"
@@ -39,7 +40,7 @@ func TestWhatIsForeseenIsWhatHappens(t *testing.T) {
 				w.accept(random())
 			}
 			w.playUntil(w.now)
-			found := w.store.Forecast(t.Context(), w.now)
+			found := outlook.Of(w.store).Forecast(t.Context(), w.now)
 			var foreseen, happens span
 			for _, held := range found.Reasons {
 				foreseen.add(held.First, int(held.Count))
@@ -150,7 +151,7 @@ func TestForecast(t *testing.T) {
 			for c.served && len(w.grants) > 0 {
 				w.settle(delivered)
 			}
-			found := w.store.Forecast(t.Context(), w.now)
+			found := outlook.Of(w.store).Forecast(t.Context(), w.now)
 			if !found.Exact || len(found.Reasons) != 1 || found.Reasons[0].Reason != c.want {
 				t.Fatalf("the forecast is %+v", found)
 			}
@@ -180,7 +181,7 @@ func TestForecastOfWhatIsHeldByNoLimit(t *testing.T) {
 	w.serve()
 	w.settle(dispatch.Outcome{Disposition: dispatch.Retry, RetryAfter: time.Hour, Untried: true, Refund: true})
 	w.accept(agenda.Entry{})
-	found := w.store.Forecast(t.Context(), w.now)
+	found := outlook.Of(w.store).Forecast(t.Context(), w.now)
 	if len(found.Reasons) != 1 || found.Reasons[0].Reason != stats.HeldForProvider || found.Reasons[0].Count != 1 {
 		t.Errorf("the forecast is %+v", found)
 	}
@@ -197,7 +198,7 @@ func TestForecastOfWhatIsPaused(t *testing.T) {
 	w.serve()
 	w.settle(delivered)
 	w.settings[""] = agenda.Settings{Plan: hourly, Paused: time.Minute}
-	found := w.store.Forecast(t.Context(), w.now)
+	found := outlook.Of(w.store).Forecast(t.Context(), w.now)
 	if len(found.Reasons) != 1 || found.Reasons[0].Reason != notification.ReasonPaused || found.Reasons[0].Count != 2 ||
 		found.Reasons[0].Later != 2 || !found.Reasons[0].First.IsZero() {
 		t.Errorf("the forecast is %+v", found)
@@ -262,7 +263,7 @@ func TestForecastOfMany(t *testing.T) {
 	w.serve()
 	commands := &counter{}
 	w.client.AddHook(commands)
-	found := w.store.Forecast(t.Context(), w.now)
+	found := outlook.Of(w.store).Forecast(t.Context(), w.now)
 	if n := commands.n.Load(); n > 15_000 {
 		t.Errorf("it took %d commands", n)
 	}

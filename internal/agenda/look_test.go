@@ -13,6 +13,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
 	"github.com/pacer-notify/pacer/internal/agenda/maintenance"
+	"github.com/pacer-notify/pacer/internal/agenda/outlook"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/throttle"
@@ -26,11 +27,11 @@ func TestAnAgendaLookedAt(t *testing.T) {
 	later := w.accept(agenda.Entry{SendAt: start.Add(time.Hour)})
 	b := dispatch.BacklogOf("ada", "chat", partitions)
 
-	all, err := w.store.UserAgenda(t.Context(), "ada")
+	all, err := outlook.Of(w.store).UserAgenda(t.Context(), "ada")
 	if err != nil {
 		t.Fatal(err)
 	}
-	waiting := &agenda.UserAgenda{Partition: b.Partition, Waiting: []agenda.UserWaiting{
+	waiting := &outlook.UserAgenda{Partition: b.Partition, Waiting: []outlook.UserWaiting{
 		{Category: "chat", Backlog: 2, Deferred: 2, Scheduled: 1, IDs: []string{ids[1], ids[2], later}},
 	}}
 	if diff := cmp.Diff(waiting, all); diff != "" {
@@ -42,12 +43,13 @@ func TestAnAgendaLookedAt(t *testing.T) {
 			t.Errorf("%s goes at %s, after %d", id, s.DeliverAt, s.Ahead)
 		}
 	}
-	in, err := w.store.UserWindows(t.Context(), "ada", "chat")
+	in, err := outlook.Of(w.store).UserWindows(t.Context(), "ada", "chat")
 	if err != nil || !slices.Equal(in.Admitted, []throttle.Micros{at(0)}) || !slices.Equal(in.Names, ids[:1]) ||
 		len(in.Rules) != 1 || in.Rules[0].Used != 1 {
 		t.Errorf("the windows are %+v, %v", in, err)
 	}
-	if peeked, err := w.store.Peek(t.Context(), b); err != nil || peeked.Waiting != 2 || peeked.Deferred != 2 {
+	peeked, err := outlook.Of(w.store).Peek(t.Context(), b)
+	if err != nil || peeked.Waiting != 2 || peeked.Deferred != 2 {
 		t.Errorf("peeked: %+v, %v", peeked, err)
 	}
 	if s := w.state(ids[1]); s.Status != notification.StatusDeferred || s.Deferrals != 1 || len(s.History) != 1 ||
@@ -88,7 +90,7 @@ func TestWhatWaitsIsFound(t *testing.T) {
 	}
 	users := map[string]bool{}
 	for partition := range partitions {
-		if err := w.store.EachUser(t.Context(), partition, func(some []string) error {
+		if err := outlook.Of(w.store).EachUser(t.Context(), partition, func(some []string) error {
 			for _, user := range some {
 				users[user] = true
 			}

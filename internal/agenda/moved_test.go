@@ -12,6 +12,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
 	"github.com/pacer-notify/pacer/internal/agenda/maintenance"
+	"github.com/pacer-notify/pacer/internal/agenda/outlook"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
@@ -100,7 +101,7 @@ func TestARebuildThatWasOvertakenRemovesNothing(t *testing.T) {
 	if !errors.Is(err, dispatch.ErrLost) {
 		t.Errorf("the rebuild that was overtaken says %v", err)
 	}
-	counts, err := other.Stats(t.Context())
+	counts, err := outlook.Of(other).Stats(t.Context())
 	if err != nil || counts.Queued != 1 {
 		t.Errorf("%+v, %v; want the one that the other rebuild has put back", counts, err)
 	}

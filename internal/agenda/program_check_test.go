@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
+	"github.com/pacer-notify/pacer/internal/agenda/outlook"
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
@@ -239,7 +240,7 @@ func (p *program) checkEach() {
 		if n.Status == "" {
 			continue
 		}
-		state, err := p.stores[0].LookupIn(p.ctx, 0, n.ID)
+		state, err := outlook.Of(p.stores[0]).LookupIn(p.ctx, 0, n.ID)
 		p.must(err, "look up "+n.ID)
 		if want := p.statusOf(n); state.Status != want || (state.Deferrals > 0) != n.Deferred ||
 			state.Attempts != n.Generation-n.Returned {

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/outlook"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/throttle"
 	"github.com/pacer-notify/pacer/test/redistest"
@@ -113,7 +114,7 @@ func (w *world) promises(entries []agenda.Entry, accepted int) []notification.Pr
 		}
 		requests = append(requests, notification.PromiseRequest{Accepted: i < accepted, Notification: n})
 	}
-	promises, err := w.store.Promises(w.test.Context(), requests,
+	promises, err := outlook.Of(w.store).Promises(w.test.Context(), requests,
 		func(*notification.Notification) bool { return false })
 	if err != nil {
 		w.t.Fatalf("ask when %d notifications go: %v", len(entries), err)
@@ -124,7 +125,7 @@ func (w *world) promises(entries []agenda.Entry, accepted int) []notification.Pr
 // waitsIn are the categories in which something waits.
 func (w *world) waitsIn() (categories []string) {
 	w.t.Helper()
-	found, err := w.store.UserAgenda(w.test.Context(), "ada")
+	found, err := outlook.Of(w.store).UserAgenda(w.test.Context(), "ada")
 	if err != nil {
 		w.t.Fatalf("read what waits: %v", err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
+	"github.com/pacer-notify/pacer/internal/agenda/outlook"
 	"github.com/pacer-notify/pacer/internal/calendar"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/stats"
@@ -83,7 +84,7 @@ func TestQuietHoursAreNamed(t *testing.T) {
 			if n := w.deferrals["chat quiet_hours"]; n < 2 || len(w.deferrals) != 1 {
 				t.Errorf("the metrics are told of %v", w.deferrals)
 			}
-			crowds, err := w.store.Crowds(t.Context(), 10)
+			crowds, err := outlook.Of(w.store).Crowds(t.Context(), 10)
 			want := []stats.Crowd{{
 				UserID: "ada", Category: "chat", Deferred: int64(w.total().Deferred), Reason: "quiet_hours", Until: end.UTC(),
 			}}

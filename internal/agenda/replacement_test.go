@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/outlook"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
@@ -24,7 +25,7 @@ func (w *world) asking(wait time.Duration, notifications ...notification.Notific
 			requests[i].MaxWait = &wait
 		}
 	}
-	promises, err := w.store.Promises(w.test.Context(), requests,
+	promises, err := outlook.Of(w.store).Promises(w.test.Context(), requests,
 		func(*notification.Notification) bool { return false })
 	if err != nil {
 		w.t.Fatalf("ask when %d notifications go: %v", len(requests), err)

@@ -54,7 +54,7 @@ func (a *Agendas) RestoreWindow(ctx context.Context, token string, b dispatch.Ba
 	plan := a.cfg.Settings(b.UserID, b.Category).Plan.WithoutCaps(part.Cleared)
 	args := make([]any, 0, 22+len(part.Admitted))
 	args = append(args, token, b.Category, b.UserID, strconv.Itoa(len(part.Admitted)), strconv.Itoa(part.Before),
-		flag(part.More))
+		Flag(part.More))
 	for _, a := range part.Admitted {
 		text := strconv.FormatInt(int64(a.At), 10)
 		if len(plan.NamedCaps()) > 0 && a.Channel != "" {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
+	"github.com/pacer-notify/pacer/internal/agenda/reply"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 )
 
@@ -25,24 +26,24 @@ func (a *Agendas) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outc
 	}
 	args := make([]any, 0, 32)
 	args = append(args, g.Category, g.UserID, g.Notification.ID, strconv.Itoa(g.Generation), letters[o.Disposition],
-		o.Reason, micros(o.RetryAfter), flag(o.Refund), countOf(o), a.retention,
-		strconv.FormatInt(g.Epoch, 10), a.replyOf(o))
+		o.Reason, micros(o.RetryAfter), Flag(o.Refund), countOf(o), a.retention,
+		strconv.FormatInt(g.Epoch, 10), a.cfg.replyOf(o))
 	if o.Refund {
 		args = a.cfg.Settings(g.UserID, g.Category).Plan.Args(args)
 	}
-	reply, err := a.Run(ctx, a.settle, g.Partition, args)
+	answer, err := a.Run(ctx, a.settle, g.Partition, args)
 	if err != nil {
 		return dispatch.Settlement{}, keyspace.Fault(err)
 	}
-	r := reader{fields: reply}
-	stale := r.number(0) == 1
-	a.reportDeferrals(r.list(1))
-	return dispatch.Settlement{Stale: stale}, r.fault
+	r := reply.Reader{Fields: answer}
+	stale := r.Number(0) == 1
+	a.reportDeferrals(r.List(1))
+	return dispatch.Settlement{Stale: stale}, r.Fault
 }
 
 // replyOf is the provider's reply, to be kept here. Where another store keeps the notifications, it has the reply.
-func (a *Agendas) replyOf(o dispatch.Outcome) string {
-	if a.cfg.Guarded {
+func (c Config) replyOf(o dispatch.Outcome) string {
+	if c.Guarded {
 		return ""
 	}
 	return o.Reply
@@ -79,7 +80,7 @@ func (a *Agendas) endAll(ctx context.Context, partition int, deliveries []endReq
 	args = append(args, a.retention)
 	for _, d := range deliveries {
 		args = append(args, d.Notification.ID, strconv.Itoa(d.Generation), letters[d.Disposition], d.Reason,
-			a.replyOf(d.Outcome))
+			a.cfg.replyOf(d.Outcome))
 	}
 	written, err := a.end.Run(ctx, a.Client, a.ScriptKeys(partition), args...).Int64Slice()
 	if err != nil {

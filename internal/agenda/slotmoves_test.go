@@ -8,6 +8,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
 	"github.com/pacer-notify/pacer/internal/agenda/maintenance"
+	"github.com/pacer-notify/pacer/internal/agenda/outlook"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
@@ -36,7 +37,7 @@ func TestPartitionsAreReadWhileTheirSlotMoves(t *testing.T) {
 		to = cluster.Masters[1]
 	}
 	cluster.MoveSlot(t, slot, from, to, func() {
-		counts, err := agendas.Counts(t.Context())
+		counts, err := outlook.Of(agendas).Counts(t.Context())
 		if err != nil || len(counts) != 2 || counts[0].Epoch != 3 {
 			t.Errorf("the counts are %+v, %v", counts, err)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
+	"github.com/pacer-notify/pacer/internal/agenda/reply"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 )
 
@@ -16,28 +17,28 @@ import (
 // wake-ups that did not come. Any number of processes may sweep at once. Each sweep shows the others that this process
 // is alive.
 func (a *Agendas) Sweep(ctx context.Context, partition int) (dispatch.Repairs, error) {
-	reply, err := a.Run(ctx, a.sweep, partition, []any{
+	answer, err := a.Run(ctx, a.sweep, partition, []any{
 		a.cfg.Process, a.retention, micros(a.cfg.Grace), micros(a.cfg.Presence),
 		strconv.Itoa(a.cfg.MaxCrashes), strconv.Itoa(scriptLimit), micros(a.cfg.Truce), a.lease,
 	})
 	if err != nil {
 		return dispatch.Repairs{}, fmt.Errorf("sweep partition %d: %w", partition, keyspace.Fault(err))
 	}
-	r := reader{fields: reply}
+	r := reply.Reader{Fields: answer}
 	swept := dispatch.Repairs{
-		LeasesEnded: int(r.number(0)), Expired: int(r.number(1)), Woken: int(r.number(2)), More: r.number(3) == 1,
+		LeasesEnded: int(r.Number(0)), Expired: int(r.Number(1)), Woken: int(r.Number(2)), More: r.Number(3) == 1,
 	}
-	elsewhere := r.list(4)
-	for i := 0; i+1 < len(elsewhere.fields); i += 2 {
-		n, err := strconv.ParseInt(elsewhere.text(i+1), 10, 64)
+	elsewhere := r.List(4)
+	for i := 0; i+1 < len(elsewhere.Fields); i += 2 {
+		n, err := strconv.ParseInt(elsewhere.Text(i+1), 10, 64)
 		if err != nil {
 			return dispatch.Repairs{}, fmt.Errorf("sweep partition %d: what others accepted: %w", partition, err)
 		}
-		swept.Accepted = append(swept.Accepted, dispatch.Accepted{Category: elsewhere.text(i), Count: n})
+		swept.Accepted = append(swept.Accepted, dispatch.Accepted{Category: elsewhere.Text(i), Count: n})
 	}
-	a.reportDeferrals(r.list(5))
-	swept.ClockSetBack = time.Duration(r.number(6)) * time.Microsecond
-	return swept, r.fault
+	a.reportDeferrals(r.List(5))
+	swept.ClockSetBack = time.Duration(r.Number(6)) * time.Microsecond
+	return swept, r.Fault
 }
 
 // dueAtOnce is how many partitions one script looks at.
@@ -149,7 +150,7 @@ func (a *Agendas) WakePersonal(ctx context.Context, partition int, userIDs ...st
 func (a *Agendas) wakeAll(ctx context.Context, partition int, forget string, personal bool, userIDs ...string,
 ) (waiting int, err error) {
 	args := make([]any, 0, 2+len(userIDs))
-	args = append(args, forget, flag(personal))
+	args = append(args, forget, Flag(personal))
 	for _, user := range userIDs {
 		args = append(args, user)
 	}
@@ -188,20 +189,20 @@ func (a *Agendas) Hurry(ctx context.Context, partition int, allow func(context.C
 func (a *Agendas) hurryOnce(ctx context.Context, partition, at int, move bool, userIDs []string) (
 	done, next int, ids []string, err error,
 ) {
-	args := []any{strconv.Itoa(scriptLimit), strconv.Itoa(at), flag(move)}
+	args := []any{strconv.Itoa(scriptLimit), strconv.Itoa(at), Flag(move)}
 	for _, user := range userIDs {
 		args = append(args, user)
 	}
-	reply, err := a.Run(ctx, a.hurry, partition, args)
+	answer, err := a.Run(ctx, a.hurry, partition, args)
 	if err != nil {
 		return 0, 0, nil, fmt.Errorf("hurry users of partition %d: %w", partition, keyspace.Fault(err))
 	}
-	r := reader{fields: reply}
-	found := r.list(2)
-	for i := range found.fields {
-		ids = append(ids, found.text(i))
+	r := reply.Reader{Fields: answer}
+	found := r.List(2)
+	for i := range found.Fields {
+		ids = append(ids, found.Text(i))
 	}
-	return int(r.number(0)), int(r.number(1)), ids, r.fault
+	return int(r.Number(0)), int(r.Number(1)), ids, r.Fault
 }
 
 // Awake tells for each of some users whether they have a wake-up in time for what waits.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
 	"github.com/pacer-notify/pacer/internal/agenda/player"
+	"github.com/pacer-notify/pacer/internal/agenda/reply"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/throttle"
@@ -31,10 +32,10 @@ func (a *Agendas) Take(ctx context.Context, r dispatch.TakeRequest) (dispatch.Ta
 	if err != nil {
 		return dispatch.TakeResult{}, fmt.Errorf("take from partition %d: %w", r.Partition, keyspace.Fault(err))
 	}
-	reply := takeReply{cursor: cursor{fields: fields}, agendas: a, partition: r.Partition}
+	reply := takeReply{Cursor: reply.Cursor{Fields: fields}, agendas: a, partition: r.Partition}
 	result := reply.read(r)
-	if reply.fault != nil {
-		return dispatch.TakeResult{}, fmt.Errorf("read what was taken from partition %d: %w", r.Partition, reply.fault)
+	if reply.Fault != nil {
+		return dispatch.TakeResult{}, fmt.Errorf("read what was taken from partition %d: %w", r.Partition, reply.Fault)
 	}
 	return a.withoutOwnLimits(ctx, result), nil
 }
@@ -133,14 +134,14 @@ func passesOf(s Settings, p notification.Priority) string {
 func settingsArgs(args []any, s Settings) []any {
 	size := len(args)
 	args = s.Plan.Args(append(args, "", micros(s.MaxDefer), strconv.Itoa(int(s.BypassFrom)), strconv.Itoa(int(s.ExemptFrom)),
-		micros(s.Paused), flag(s.Drops), s.Basis.String()))
+		micros(s.Paused), Flag(s.Drops), s.Basis.String()))
 	args[size] = strconv.Itoa(len(args) - size - 1)
 	return args
 }
 
 // takeReply reads the reply of the take script.
 type takeReply struct {
-	cursor
+	reply.Cursor
 
 	agendas   *Agendas
 	partition int
@@ -150,24 +151,24 @@ type takeReply struct {
 
 func (r *takeReply) read(request dispatch.TakeRequest) dispatch.TakeResult {
 	var result dispatch.TakeResult
-	r.now, r.epoch = r.number(), keyspace.Epoch(r.text()).Number()
-	result.PulledCount = int(r.number())
+	r.now, r.epoch = r.Number(), keyspace.Epoch(r.Text()).Number()
+	result.PulledCount = int(r.Number())
 	for _, w := range request.Wakeups {
 		result.Results = append(result.Results, r.wakeup(w.UserID))
 	}
-	for range r.count() {
-		w := dispatch.Wakeup{UserID: r.text(), Generation: r.parsed()}
-		if served := r.number() == 1; served {
+	for range r.Count() {
+		w := dispatch.Wakeup{UserID: r.Text(), Generation: r.Parsed()}
+		if served := r.Number() == 1; served {
 			result.Served = append(result.Served, dispatch.ServedWakeup{Wakeup: w, WakeupResult: r.wakeup(w.UserID)})
 		} else {
-			w.Categories = r.texts()
+			w.Categories = r.Texts()
 			result.Pulled = append(result.Pulled, w)
 		}
 	}
-	for range r.count() {
-		result.Foreign = append(result.Foreign, dispatch.Task{ID: r.text(), Message: r.text()})
+	for range r.Count() {
+		result.Foreign = append(result.Foreign, dispatch.Task{ID: r.Text(), Message: r.Text()})
 	}
-	r.end()
+	r.End()
 	return result
 }
 
@@ -180,44 +181,44 @@ const (
 // wakeup reads the result of one wake-up.
 func (r *takeReply) wakeup(userID string) dispatch.WakeupResult {
 	var w dispatch.WakeupResult
-	for range r.count() {
+	for range r.Count() {
 		w.Grants = append(w.Grants, r.grant(userID))
 	}
-	for range r.count() / 4 {
-		user, category, n, rule := r.text(), r.text(), r.number(), r.number()
+	for range r.Count() / 4 {
+		user, category, n, rule := r.Text(), r.Text(), r.Number(), r.Number()
 		r.agendas.reportDeferral(user, category, n, rule)
 	}
-	state := r.number()
+	state := r.Number()
 	w.Held, w.Again = state == wakeupHeld, state == wakeupAgain
 	if !w.Held {
 		return w
 	}
-	w.After = time.Duration(r.number()-r.now) * time.Microsecond
-	if category, rule := r.text(), r.number(); category != "" {
+	w.After = time.Duration(r.Number()-r.now) * time.Microsecond
+	if category, rule := r.Text(), r.Number(); category != "" {
 		w.Rule = player.ReasonOf(r.agendas.cfg.Settings(userID, category).Plan, throttle.CauseOf(rule))
 	}
-	w.Categories = r.texts()
+	w.Categories = r.Texts()
 	return w
 }
 
 func (r *takeReply) grant(userID string) *dispatch.Grant {
-	id, category, at, slot := r.text(), r.text(), r.number(), r.number()
-	r.agendas.reportShadows(userID, category, r.number())
+	id, category, at, slot := r.Text(), r.Text(), r.Number(), r.Number()
+	r.agendas.reportShadows(userID, category, r.Number())
 	return &dispatch.Grant{
 		Backlog:      dispatch.Backlog{Partition: r.partition, UserID: userID, Category: category},
 		Notification: &notification.Notification{ID: id},
 		AdmittedAt:   throttle.Micros(at).Time(),
 		StartIn:      time.Duration(max(0, at-r.now)) * time.Microsecond,
 		SlotIn:       time.Duration(slot-r.now) * time.Microsecond,
-		Generation:   int(r.number()), Attempt: int(r.number()), Failures: int(r.number()),
-		ArrivedAt: throttle.Micros(r.number()).Time(), Payload: r.text(),
-		Deferrals: int(r.number()), History: r.text(), WaitsSince: throttle.Micros(r.number()).Time(),
-		Basis: notification.ParseBasis(r.text()), Epoch: r.epoch,
+		Generation:   int(r.Number()), Attempt: int(r.Number()), Failures: int(r.Number()),
+		ArrivedAt: throttle.Micros(r.Number()).Time(), Payload: r.Text(),
+		Deferrals: int(r.Number()), History: r.Text(), WaitsSince: throttle.Micros(r.Number()).Time(),
+		Basis: notification.ParseBasis(r.Text()), Epoch: r.epoch,
 	}
 }
 
-// flag writes a truth value for a script.
-func flag(b bool) string {
+// Flag writes a truth value for a script.
+func Flag(b bool) string {
 	if b {
 		return "1"
 	}

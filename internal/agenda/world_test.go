@@ -16,6 +16,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
 	"github.com/pacer-notify/pacer/internal/agenda/maintenance"
+	"github.com/pacer-notify/pacer/internal/agenda/outlook"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/stats"
@@ -337,7 +338,7 @@ func (w *world) sweepAfterGap() dispatch.Repairs {
 
 func (w *world) state(id string) *agenda.State {
 	w.t.Helper()
-	state, err := w.store.Lookup(w.test.Context(), id)
+	state, err := outlook.Of(w.store).Lookup(w.test.Context(), id)
 	if err != nil {
 		w.t.Fatalf("look %s up: %v", id, err)
 	}
@@ -346,7 +347,7 @@ func (w *world) state(id string) *agenda.State {
 
 func (w *world) total() stats.Counts {
 	w.t.Helper()
-	all, err := w.store.Stats(w.test.Context())
+	all, err := outlook.Of(w.store).Stats(w.test.Context())
 	if err != nil {
 		w.t.Fatalf("stats: %v", err)
 	}
@@ -357,7 +358,7 @@ func (w *world) total() stats.Counts {
 // wantHistory checks that what happened in all hours adds up to the totals.
 func (w *world) wantHistory(totals stats.Totals) {
 	w.t.Helper()
-	hours, err := w.store.History(w.test.Context(), w.now.Add(-time.Hour), w.now.Add(time.Hour))
+	hours, err := outlook.Of(w.store).History(w.test.Context(), w.now.Add(-time.Hour), w.now.Add(time.Hour))
 	if err != nil {
 		w.t.Fatalf("history: %v", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/pacer-notify/pacer/internal/ops"
+	"github.com/pacer-notify/pacer/internal/throttle"
 	"github.com/pacer-notify/pacer/internal/version"
 )
 
@@ -19,7 +20,10 @@ func (a *App) openTracing(ctx context.Context) error {
 		return nil
 	}
 	reportTelemetry(a.log)
-	tracer, err := newTracer(ctx, version.Current().Version, uuid.NewString(), a.deployment.Agendas.PlanOf)
+	planOf := func(userID, category string) throttle.Plan {
+		return a.deployment.Agendas.SettingsOf(userID, category).Plan
+	}
+	tracer, err := newTracer(ctx, version.Current().Version, uuid.NewString(), planOf)
 	if err != nil {
 		a.log.WarnContext(ctx, "traces are not as the OTEL_ variables say", "error", err)
 	}

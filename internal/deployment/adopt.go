@@ -9,6 +9,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/agenda/maintenance"
+	"github.com/pacer-notify/pacer/internal/agenda/outlook"
 	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/endpoints"
 	"github.com/pacer-notify/pacer/internal/events"
@@ -39,7 +40,7 @@ func (d *Deployment) settleStore(ctx context.Context) error {
 				"notifications", done.Notifications, "admissions", done.Admissions)
 		}
 	}
-	t, err := d.Agendas.Stats(ctx)
+	t, err := outlook.Of(d.Agendas).Stats(ctx)
 	elsewhere, fault := maintenance.Of(d.Agendas).Elsewhere(ctx) // a rebuild that has begun meanwhile shows by now
 	waits := t.Queued + t.Deferred + t.Scheduled + t.Retrying + t.Sending
 	switch err = errors.Join(err, fault); {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pacer-notify/pacer/internal/agenda/outlook"
 	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/desk"
 	"github.com/pacer-notify/pacer/internal/presence"
@@ -20,7 +21,8 @@ import (
 func (d *Deployment) Desk(follower *control.Follower) *desk.Desk {
 	know := &informant{d.Redis.Client, d.Control, follower}
 	return desk.New(desk.Config{
-		Store: d.Store, Users: d.Store, Agendas: d.Agendas, Policy: d.Rules, Pauses: know.pauses, Fleet: know.fleet,
+		Store: d.Store, Users: d.Store, Agendas: outlook.Of(d.Agendas), Policy: d.Rules,
+		Pauses: know.pauses, Fleet: know.fleet,
 		CancelledBy: know.cancelledBy, Endpoint: d.cfg.Directory.Words,
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/pacer-notify/pacer/internal/agenda/outlook"
 	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/patience"
@@ -28,14 +29,15 @@ func (d *Deployment) Promises(ctx context.Context, requests []notification.Promi
 		if err != nil {
 			return nil, err
 		}
-		promises, err := d.Agendas.Promises(ctx, append(earlier, requests...), func(n *notification.Notification) bool {
+		paused := func(n *notification.Notification) bool {
 			partition := strconv.Itoa(d.Agendas.PartitionOf(n.UserID))
 			return slices.ContainsFunc(pauses, func(p control.Pause) bool {
 				return p.Subject == control.Subject{Kind: control.Category, Name: n.Category} ||
 					p.Subject == control.Subject{Kind: control.Channel, Name: string(n.Channel)} ||
 					p.Subject == control.Subject{Kind: control.Partition, Name: partition}
 			})
-		})
+		}
+		promises, err := outlook.Of(d.Agendas).Promises(ctx, append(earlier, requests...), paused)
 		if err != nil {
 			return nil, err
 		}

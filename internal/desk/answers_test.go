@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pacer-notify/pacer/internal/agenda/outlook"
 	"github.com/pacer-notify/pacer/internal/desk"
 	"github.com/pacer-notify/pacer/internal/notification"
 )
@@ -97,7 +98,8 @@ func (w *world) sixWays(user string) (doomed int) {
 			w.Fatal(err)
 		}
 		asked := []notification.PromiseRequest{{Notification: &v.Notification, Accepted: true}}
-		promises, err := w.agendas.Promises(ctx, asked, func(*notification.Notification) bool { return false })
+		nothing := func(*notification.Notification) bool { return false }
+		promises, err := outlook.Of(w.agendas).Promises(ctx, asked, nothing)
 		if err != nil {
 			w.Fatal(err)
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/outlook"
 	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/notification"
 )
@@ -55,9 +56,9 @@ type Store interface {
 // Agendas know what waits for a user.
 type Agendas interface {
 	// UserAgenda returns what waits for a user.
-	UserAgenda(ctx context.Context, userID string) (*agenda.UserAgenda, error)
+	UserAgenda(ctx context.Context, userID string) (*outlook.UserAgenda, error)
 	// UserWindows returns how far the limits of a user's category are used, and by which notifications.
-	UserWindows(ctx context.Context, userID, category string) (agenda.UserWindows, error)
+	UserWindows(ctx context.Context, userID, category string) (outlook.UserWindows, error)
 	PartitionOf(userID string) int
 }
 

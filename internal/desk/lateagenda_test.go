@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/outlook"
 	"github.com/pacer-notify/pacer/internal/desk"
 	"github.com/pacer-notify/pacer/internal/notification"
 )
@@ -19,18 +19,18 @@ type tardy struct {
 	asked chan string   // gets each category whose windows were asked for
 }
 
-func (t tardy) UserAgenda(ctx context.Context, userID string) (*agenda.UserAgenda, error) {
+func (t tardy) UserAgenda(ctx context.Context, userID string) (*outlook.UserAgenda, error) {
 	found, err := t.Agendas.UserAgenda(context.WithoutCancel(ctx), userID)
 	<-ctx.Done()
 	return found, err
 }
 
-func (t tardy) UserWindows(_ context.Context, _, category string) (agenda.UserWindows, error) {
+func (t tardy) UserWindows(_ context.Context, _, category string) (outlook.UserWindows, error) {
 	t.asked <- category
 	if category == t.last {
 		<-t.found
 	}
-	return agenda.UserWindows{}, nil
+	return outlook.UserWindows{}, nil
 }
 
 // tardyStore is the store beside such agendas. It knows what waits.
@@ -52,7 +52,7 @@ func TestWhatRedisTellsTooLateIsLeftOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	names := w.CategoryNames()
-	late := tardy{w.agendas, names[len(names)-1], make(chan struct{}), make(chan string, len(names))}
+	late := tardy{outlook.Of(w.agendas), names[len(names)-1], make(chan struct{}), make(chan string, len(names))}
 	d := desk.New(desk.Config{
 		Store: tardyStore{w.store, []notification.View{*view}}, Agendas: late, Policy: w,
 		Pauses:        w.control.Pauses,

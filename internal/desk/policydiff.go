@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/outlook"
 	"github.com/pacer-notify/pacer/internal/plural"
 	"github.com/pacer-notify/pacer/internal/policy"
 )
@@ -68,7 +69,7 @@ func (m *Moved) by() time.Duration { return m.After.Sub(m.Before) }
 // last, and at all of them when there are no more. So it costs the same however many wait.
 func Diff(ctx context.Context, before, after *agenda.Agendas) (*PolicyDiff, error) {
 	d := differ{before: before, after: after, waiting: map[string]*tally{}}
-	users, err := before.UsersWaiting(ctx)
+	users, err := outlook.Of(before).UsersWaiting(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +77,7 @@ func Diff(ctx context.Context, before, after *agenda.Agendas) (*PolicyDiff, erro
 	until := time.Now().Add(diffPatience)
 	for partition := range before.Partitions() {
 		share := int(math.Ceil(diffUsers / float64(before.Partitions())))
-		some, err := before.SampleUsers(ctx, partition, share)
+		some, err := outlook.Of(before).SampleUsers(ctx, partition, share)
 		if err != nil {
 			return nil, err
 		}
@@ -110,7 +111,7 @@ type tally struct {
 
 // user plays what waits for a user under both policies.
 func (d *differ) user(ctx context.Context, user string) error {
-	backlogs, err := d.before.Backlogs(ctx, user)
+	backlogs, err := outlook.Of(d.before).Backlogs(ctx, user)
 	if err != nil {
 		return err
 	}
@@ -125,11 +126,11 @@ func (d *differ) user(ctx context.Context, user string) error {
 		ids = append(ids, b.IDs...)
 	}
 	partition := d.before.PartitionOf(user)
-	was, err := d.before.LookupAll(ctx, partition, ids)
+	was, err := outlook.Of(d.before).LookupAll(ctx, partition, ids)
 	if err != nil {
 		return err
 	}
-	will, err := d.after.LookupAll(ctx, partition, ids)
+	will, err := outlook.Of(d.after).LookupAll(ctx, partition, ids)
 	if err != nil {
 		return err
 	}

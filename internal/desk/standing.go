@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/outlook"
 	"github.com/pacer-notify/pacer/internal/agenda/player"
 	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/notification"
@@ -154,7 +154,7 @@ func pausedBy(p *control.Pause) string {
 }
 
 // category says where the user stands in a category.
-func (s *situation) category(w agenda.UserWaiting, windows *agenda.UserWindows,
+func (s *situation) category(w outlook.UserWaiting, windows *outlook.UserWindows,
 	views []*notification.View,
 ) UserCategory {
 	c := UserCategory{
@@ -184,7 +184,7 @@ func (s *situation) category(w agenda.UserWaiting, windows *agenda.UserWindows,
 }
 
 // conclude fills in the state, the sentence, and when the next goes.
-func (s *situation) conclude(c *UserCategory, windows *agenda.UserWindows, first wait, firstID string) {
+func (s *situation) conclude(c *UserCategory, windows *outlook.UserWindows, first wait, firstID string) {
 	out, p := s.optedOut(c.Category, ""), s.pause(c.Category, "")
 	bypasses := s.policy.Settings(s.userID, c.Category).BypassFrom >= notification.PriorityLow
 	switch {
@@ -249,7 +249,7 @@ func (c *UserCategory) counts() string {
 }
 
 // overused names the rules that count more than they allow; "" when none does.
-func overused(windows *agenda.UserWindows) (text string) {
+func overused(windows *outlook.UserWindows) (text string) {
 	for _, r := range windows.Rules {
 		if r.Used > r.Rule.Max {
 			text += fmt.Sprintf("; %s counts %d: some bypassed the limits", r.Rule, r.Used)
@@ -259,14 +259,14 @@ func overused(windows *agenda.UserWindows) (text string) {
 }
 
 // because names what makes the next wait.
-func (s *situation) because(category string, windows *agenda.UserWindows) string {
+func (s *situation) because(category string, windows *outlook.UserWindows) string {
 	settings := s.policy.Settings(s.userID, category)
 	return cmp.Or(settings.Explain(windows.Cause, windows.Now.Time(), windows.At.Time()),
 		player.ReasonOf(settings.Plan, windows.Cause), "the limits")
 }
 
 // limits shows the rules in force, and those of the policy and of the user.
-func (s *situation) limits(category string, windows *agenda.UserWindows) CategoryLimits {
+func (s *situation) limits(category string, windows *outlook.UserWindows) CategoryLimits {
 	l := CategoryLimits{InForce: "policy", Rules: []RuleUse{}, Policy: []string{}}
 	for _, r := range windows.Rules {
 		rule := RuleUse{Rule: r.Rule.String(), Used: r.Used, Remaining: r.Remaining()}

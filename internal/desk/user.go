@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/outlook"
 	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/patience"
@@ -229,7 +229,7 @@ func (d *Desk) askAgendas(ctx context.Context, s *situation) (known inAgenda, er
 		known.notes = []string{plural.Of(all.Unread, "more is scheduled or retrying and is not counted here.",
 			"more are scheduled or retrying and are not counted here.")}
 	}
-	waiting := map[string]agenda.UserWaiting{}
+	waiting := map[string]outlook.UserWaiting{}
 	categories := d.cfg.Policy.CategoryNames()
 	for _, w := range all.Waiting {
 		waiting[w.Category] = w

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/outlook"
 	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/desk"
 	"github.com/pacer-notify/pacer/internal/dispatch"
@@ -195,7 +196,7 @@ func (w *world) open(agendas *agenda.Agendas) {
 	w.fleet = func() (desk.Fleet, error) { return desk.Fleet{Workers: 1}, nil }
 	w.agendas = agendas
 	cfg := desk.Config{
-		Store: w.store, Agendas: agendas, Policy: w, Pauses: w.control.Pauses,
+		Store: w.store, Agendas: outlook.Of(agendas), Policy: w, Pauses: w.control.Pauses,
 		Fleet:       func(context.Context) (desk.Fleet, error) { return w.fleet() },
 		Endpoint:    func(url string) string { return w.endpoints[url] },
 		CancelledBy: func(_ context.Context, id string) (string, error) { return w.cancelledBy[id], nil },
@@ -383,7 +384,9 @@ var (
 )
 
 // anyTime is a text without the moments in it.
-func anyTime(text string) string { return days.ReplaceAllString(clock.ReplaceAllString(text, "TIME"), "TIME") }
+func anyTime(text string) string {
+	return days.ReplaceAllString(clock.ReplaceAllString(text, "TIME"), "TIME")
+}
 
 // says compares a sentence with the golden file, which has the same for both stores. Moments and
 // made ids are left out.

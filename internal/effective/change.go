@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/outlook"
 	"github.com/pacer-notify/pacer/internal/calendar"
 	"github.com/pacer-notify/pacer/internal/policy"
 	"github.com/pacer-notify/pacer/internal/preferences"
@@ -114,7 +115,7 @@ func eachUser(ctx context.Context, agendas *agenda.Agendas,
 	do func(ctx context.Context, partition int, userIDs ...string) error,
 ) error {
 	for partition := range agendas.Partitions() {
-		err := agendas.EachUser(ctx, partition, func(some []string) error {
+		err := outlook.Of(agendas).EachUser(ctx, partition, func(some []string) error {
 			if err := do(ctx, partition, some...); err != nil {
 				return err
 			}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/outlook"
 	"github.com/pacer-notify/pacer/internal/agenda/player"
 	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/dispatch"
@@ -24,14 +25,14 @@ var _ Throttle = Windows{}
 
 // Window implements [Throttle].
 func (w Windows) Window(ctx context.Context, userID, category string) (Window, error) {
-	in, err := w.Agendas.Peek(ctx, dispatch.BacklogOf(userID, category, w.Agendas.Partitions()))
+	in, err := outlook.Of(w.Agendas).Peek(ctx, dispatch.BacklogOf(userID, category, w.Agendas.Partitions()))
 	if err != nil {
 		return Window{}, err
 	}
 	window := Window{
 		UserID: userID, Category: category, Allowed: in.Allowed, NextAllowedAt: in.At.Time().UTC(),
 		Deferred:   in.Deferred,
-		Reason:     player.ReasonOf(w.Agendas.PlanOf(userID, category), in.Cause),
+		Reason:     player.ReasonOf(w.Agendas.SettingsOf(userID, category).Plan, in.Cause),
 		TimeLeftMS: int64((in.Wait() + time.Millisecond - 1) / time.Millisecond), Rules: []Rule{},
 	}
 	for _, r := range in.Rules {

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pacer-notify/pacer/internal/agenda/outlook"
 	"github.com/pacer-notify/pacer/internal/stats"
 )
 
@@ -35,7 +36,7 @@ func (r *Reader) forecast(ctx context.Context) stats.Forecast {
 	if err != nil {
 		return stats.Forecast{From: began.UTC()} // it is not exact
 	}
-	f.latest = r.Agendas.Forecast(ctx, now)
+	f.latest = outlook.Of(r.Agendas).Forecast(ctx, now)
 	f.until = time.Now().Add(min(forecastLife, forecastShare*time.Since(began)))
 	return f.latest
 }

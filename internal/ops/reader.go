@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/outlook"
 	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/endpoints"
 	"github.com/pacer-notify/pacer/internal/invariant"
@@ -104,7 +105,7 @@ func (r *Reader) removed() (pauses []control.Pause) {
 }
 
 func (r *Reader) gauges(ctx context.Context) (Gauges, error) {
-	counts, err := r.Agendas.Stats(ctx)
+	counts, err := outlook.Of(r.Agendas).Stats(ctx)
 	if err != nil {
 		return Gauges{}, err
 	}
@@ -215,7 +216,7 @@ func (r *Reader) snapshot(ctx context.Context) (*Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	crowds, err := r.Agendas.Crowds(ctx, crowdsShown)
+	crowds, err := outlook.Of(r.Agendas).Crowds(ctx, crowdsShown)
 	if err != nil {
 		return nil, err
 	}

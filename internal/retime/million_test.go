@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/outlook"
 	"github.com/pacer-notify/pacer/internal/retime"
 	"github.com/pacer-notify/pacer/internal/store/storetest"
 	"github.com/pacer-notify/pacer/test/redistest"
@@ -33,7 +34,7 @@ func TestAMillionWaiting(t *testing.T) {
 		}
 	}
 	storetest.WantSmallHeap(t, "forecast", func() {
-		found := p.Forecast(t.Context(), time.Now()).Reasons
+		found := outlook.Of(p.Agendas).Forecast(t.Context(), time.Now()).Reasons
 		if len(found) == 0 || found[0].Count < users*each/3 {
 			t.Errorf("the forecast knows of %+v only", found)
 		}

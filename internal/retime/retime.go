@@ -31,6 +31,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/outlook"
 	"github.com/pacer-notify/pacer/internal/beat"
 	"github.com/pacer-notify/pacer/internal/effective"
 	"github.com/pacer-notify/pacer/internal/presence"
@@ -294,7 +295,7 @@ type pass struct {
 func (s *Service) begin(ctx context.Context, known *Progress, p pass) (err error) {
 	users := 0
 	if !p.nobody {
-		if users, err = s.cfg.Agendas.UsersWaiting(ctx); err != nil {
+		if users, err = outlook.Of(s.cfg.Agendas).UsersWaiting(ctx); err != nil {
 			return err
 		}
 	}

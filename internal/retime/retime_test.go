@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/outlook"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/effective"
 	"github.com/pacer-notify/pacer/internal/presence"
@@ -252,7 +253,7 @@ func TestAStricterPolicyLetsNothingGoEarly(t *testing.T) {
 func (p *process) slots(users int) (earliest time.Time) {
 	p.tb.Helper()
 	for i := range users {
-		state, err := p.Lookup(p.tb.Context(), fmt.Sprint("user", i, "-1"))
+		state, err := outlook.Of(p.Agendas).Lookup(p.tb.Context(), fmt.Sprint("user", i, "-1"))
 		if err != nil {
 			p.tb.Fatal(err)
 		}

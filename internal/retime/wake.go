@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/pacer-notify/pacer/internal/agenda/outlook"
 )
 
 // takePart wakes the users of partitions of a pass that nobody else works on.
@@ -35,7 +37,7 @@ var errOver = errors.New("another pass has begun, or has to")
 // wakeAll wakes the users of a partition, a page at a time. It leaves the rest for a change: a slow pass may take
 // hours, and the other processes wait for this one to be ready.
 func (s *Service) wakeAll(ctx context.Context, known *Progress, partition int) error {
-	err := s.cfg.Agendas.EachUser(ctx, partition, func(users []string) error {
+	err := outlook.Of(s.cfg.Agendas).EachUser(ctx, partition, func(users []string) error {
 		for some := range slices.Chunk(users, page) {
 			if s.pressing(ctx) {
 				return errOver
@@ -97,7 +99,7 @@ func (s *Service) pace(ctx context.Context, known *Progress, partition, users in
 				}
 			}
 		}
-		pending, err := s.cfg.Agendas.Pending(ctx, partition)
+		pending, err := outlook.Of(s.cfg.Agendas).Pending(ctx, partition)
 		if err != nil || pending <= crowded || time.Now().After(until) {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pacer-notify/pacer/internal/agenda/outlook"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/stats"
 	"github.com/pacer-notify/pacer/internal/throttle"
@@ -218,7 +219,7 @@ func (w *world) totals() (stats.Counts, error) {
 	if p.postgres != nil && w.mutation != "totals are those of Redis" {
 		return p.postgres.Stats(context.Background())
 	}
-	return p.agendas.Stats(context.Background())
+	return outlook.Of(p.agendas).Stats(context.Background())
 }
 
 // checkTotals is P13: the counts say what happened.

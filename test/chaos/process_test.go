@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/outlook"
 	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/intake"
@@ -289,7 +290,7 @@ func (p *process) close() {
 
 // wakeAll has everybody of a partition looked at again, as after a change of the policy.
 func (p *process) wakeAll(ctx context.Context, partition int) error {
-	return p.agendas.EachUser(ctx, partition, func(users []string) error {
+	return outlook.Of(p.agendas).EachUser(ctx, partition, func(users []string) error {
 		return p.agendas.Wake(ctx, partition, users...)
 	})
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pacer-notify/pacer/internal/agenda/outlook"
 	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 )
@@ -77,7 +78,7 @@ func (w *world) lookForIdle() time.Duration {
 	for _, user := range users {
 		for _, category := range []string{"chat", "news", "free", "urgent"} {
 			backlog := dispatch.BacklogOf(user, category, partitions)
-			found, err := p.agendas.Peek(context.Background(), backlog)
+			found, err := outlook.Of(p.agendas).Peek(context.Background(), backlog)
 			name := category + ":" + user
 			switch {
 			case err != nil || found.Waiting == 0:

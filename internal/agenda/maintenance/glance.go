@@ -7,7 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/outlook"
 )
 
 // ErrSeveralServers says that the partitions are on several servers, which can't be asked together.
@@ -17,7 +17,7 @@ var ErrSeveralServers = errors.New("the partitions are on several servers")
 type Glance struct {
 	// Builds and Counts are those of each partition, without the deferrals of categories.
 	Builds map[int]Built
-	Counts []agenda.PartitionCounts
+	Counts []outlook.PartitionCounts
 	// Ends says that some partition has ends that the other store does not know of.
 	Ends bool
 	// Identity is that of the server, as [Agendas.Identity] gives it.
@@ -58,7 +58,7 @@ func (m *Agendas) Glance(ctx context.Context) (*Glance, error) {
 		if inForce.Err() == nil {
 			g.Builds[partition] = builtOf(inForce.Val()[2*partition:])
 		}
-		g.Counts = append(g.Counts, agenda.PartitionCounts{
+		g.Counts = append(g.Counts, outlook.PartitionCounts{
 			Partition: partition, Epoch: g.Builds[partition].Epoch.Number(), Pulls: c.Pulls, Deferrals: c.Deferrals,
 		})
 	}

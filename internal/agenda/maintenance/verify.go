@@ -131,7 +131,7 @@ func (m *Agendas) WindowsOf(ctx context.Context, userID string, categories []str
 	logs, named := make([]*redis.ZSliceCmd, len(categories)), map[string]*redis.ZSliceCmd{}
 	pipe := m.Client.Pipeline()
 	for i, category := range categories {
-		plan := m.PlanOf(userID, category)
+		plan := m.SettingsOf(userID, category).Plan
 		if plan.Algorithm.KeepsLog() {
 			key := plan.StateKey(prefix, throttle.Key{User: userID, Category: category})
 			logs[i] = pipe.ZRangeWithScores(ctx, key, 0, -1)

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/outlook"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/notification"
@@ -315,7 +316,7 @@ func TestANotificationThatIsRefusedHarmsNoOther(t *testing.T) {
 // scheduled is how many notifications wait for their send_at.
 func (w *world) scheduled(t *testing.T) int {
 	t.Helper()
-	counts, err := w.agendas.Stats(t.Context())
+	counts, err := outlook.Of(w.agendas).Stats(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

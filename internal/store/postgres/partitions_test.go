@@ -16,6 +16,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
+	"github.com/pacer-notify/pacer/internal/agenda/outlook"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/stats"
 	"github.com/pacer-notify/pacer/internal/store/postgres"
@@ -194,7 +195,7 @@ func TestCountsLackOnePartition(t *testing.T) {
 	w.accept(t, w.userOf(0), "free", 3)
 	w.accept(t, w.userOf(1), "free", 5)
 	hook.partition.Store(0)
-	counts, err := w.agendas.Stats(t.Context())
+	counts, err := outlook.Of(w.agendas).Stats(t.Context())
 	if err != nil || !counts.Partial || counts.Totals.Accepted != 5 || counts.Queued != 5 {
 		t.Errorf("counts %+v, %v", counts, err)
 	}
@@ -202,13 +203,13 @@ func TestCountsLackOnePartition(t *testing.T) {
 	if diff := cmp.Diff(want, counts.Partitions[:2]); diff != "" {
 		t.Errorf("partitions differ (-want +got):\n%s", diff)
 	}
-	if crowds, err := w.agendas.Crowds(t.Context(), 5); err != nil || crowds.Exact {
+	if crowds, err := outlook.Of(w.agendas).Crowds(t.Context(), 5); err != nil || crowds.Exact {
 		t.Errorf("who waits is exact, %v", err)
 	}
 	if err := client.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if counts, err := w.agendas.Stats(t.Context()); err == nil {
+	if counts, err := outlook.Of(w.agendas).Stats(t.Context()); err == nil {
 		t.Errorf("without Redis the counts are %+v", counts)
 	}
 }

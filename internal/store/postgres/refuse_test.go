@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/outlook"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/store/postgres"
 	"github.com/pacer-notify/pacer/internal/store/postgres/connect"
@@ -156,7 +157,7 @@ func TestARebuildRestoresWhatIsBeingPlaced(t *testing.T) {
 	halfway, rebuilt := make(chan struct{}), make(chan struct{})
 	var once sync.Once
 	p := w.process(t, postgres.Config{}, func(*process) error {
-		if counts, err := w.agendas.Stats(context.Background()); err == nil && counts.Queued > 0 {
+		if counts, err := outlook.Of(w.agendas).Stats(context.Background()); err == nil && counts.Queued > 0 {
 			once.Do(func() {
 				close(halfway)
 				<-rebuilt

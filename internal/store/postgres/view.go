@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/outlook"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/store/postgres/columns"
 	"github.com/pacer-notify/pacer/internal/store/postgres/limited"
@@ -181,7 +182,7 @@ func (l *lookups) lookup(ctx context.Context, partition int, ids []string) (know
 	found := make(chan []*agenda.State, 1)
 	l.asking.Go(func() {
 		defer close(found)
-		if states, err := l.stores.Agendas.LookupAll(ctx, partition, ids); err == nil {
+		if states, err := outlook.Of(l.stores.Agendas.Agendas).LookupAll(ctx, partition, ids); err == nil {
 			found <- states
 		}
 	})
@@ -250,7 +251,7 @@ const fillersShown = 20
 // deferredEvents lists the deferrals: until when, by which rule, and which earlier deliveries filled its window.
 func (l *lookups) deferredEvents(ctx context.Context, v *row) ([]notification.Event, error) {
 	events := l.stores.Agendas.HistoryOf(v.UserID, v.Category, v.history)
-	rules := l.stores.Agendas.PlanOf(v.UserID, v.Category).Rules
+	rules := l.stores.Agendas.SettingsOf(v.UserID, v.Category).Plan.Rules
 	for _, d := range agenda.ParseDeferrals(v.history) {
 		if d.By.Closed || d.By.Rule < 0 || d.By.Rule >= len(rules) {
 			continue

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pacer-notify/pacer/internal/agenda/outlook"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/store/storetest"
@@ -175,7 +176,7 @@ func (w *world) wakesIn(t *testing.T, user string) time.Duration {
 // inBacklogs is how many notifications wait in the backlogs of the partitions that can be read.
 func (w *world) inBacklogs(t *testing.T) int {
 	t.Helper()
-	counts, err := w.agendas.Stats(t.Context())
+	counts, err := outlook.Of(w.agendas).Stats(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

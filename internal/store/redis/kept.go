@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/outlook"
 	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/notification"
 )
@@ -14,11 +15,11 @@ const keptPage = 50
 // EachKept calls do, with some at a time, for every notification that Redis keeps: what has become of it, and what it
 // is. One that changes meanwhile may come twice.
 func (s *views) EachKept(ctx context.Context, do func([]*agenda.State, []*notification.Notification) error) error {
-	at, done := agenda.ScanPlace{}, false
+	at, done := outlook.ScanPlace{}, false
 	for !done {
 		var states []*agenda.State
 		var err error
-		if states, at, done, err = s.agendas.Scan(ctx, at, keptPage, ""); err != nil {
+		if states, at, done, err = outlook.Of(s.agendas).Scan(ctx, at, keptPage, ""); err != nil {
 			return err
 		}
 		content := make([]*notification.Notification, len(states))

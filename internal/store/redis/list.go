@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/outlook"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/timespan"
 )
@@ -56,7 +57,7 @@ func (s *views) listed(ctx context.Context, f *notification.Filter, states []*ag
 	if states, err = mayMatchOf(f, states); err != nil {
 		return nil, err
 	}
-	if err := s.agendas.Place(ctx, states...); err != nil {
+	if err := outlook.Of(s.agendas).Place(ctx, states...); err != nil {
 		return nil, err
 	}
 	for _, state := range states {
@@ -109,12 +110,12 @@ func (s *views) scan(ctx context.Context, f *notification.Filter, selects func([
 	if err != nil {
 		return nil, "", err
 	}
-	size := agenda.ScanBatch
+	size := outlook.ScanBatch
 	if after != "" {
 		size = 1
 	}
 	for looked := 0; ; {
-		states, next, done, err := s.agendas.Scan(ctx, at, size, f.UserID)
+		states, next, done, err := outlook.Of(s.agendas).Scan(ctx, at, size, f.UserID)
 		if err != nil {
 			return ids, "", err
 		}
@@ -139,7 +140,7 @@ func (s *views) scan(ctx context.Context, f *notification.Filter, selects func([
 		if looked += max(size/5, len(states)); len(ids) == f.Limit || looked >= keysLooked {
 			return ids, formatCursor(at, ""), nil
 		}
-		if size < agenda.ScanBatch {
+		if size < outlook.ScanBatch {
 			size = max(1, (f.Limit-len(ids))/2)
 		}
 	}
@@ -153,12 +154,12 @@ func behind(states []*agenda.State, after string) []*agenda.State {
 }
 
 // formatCursor makes the cursor of a page that begins at a place of the scan, after an id.
-func formatCursor(at agenda.ScanPlace, after string) string {
+func formatCursor(at outlook.ScanPlace, after string) string {
 	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "scan %d %d %s", at.Server, at.Cursor, after))
 }
 
 // parseCursor reads what formatCursor made.
-func parseCursor(cursor string) (at agenda.ScanPlace, after string, err error) {
+func parseCursor(cursor string) (at outlook.ScanPlace, after string, err error) {
 	if cursor == "" {
 		return at, "", nil
 	}
@@ -169,7 +170,7 @@ func parseCursor(cursor string) (at agenda.ScanPlace, after string, err error) {
 	}
 	place, after, found := cutLast(string(text))
 	if n, err := fmt.Sscanf(place, "scan %d %d", &at.Server, &at.Cursor); n != 2 || err != nil || !found || at.Server < 0 {
-		return agenda.ScanPlace{}, "", fault
+		return outlook.ScanPlace{}, "", fault
 	}
 	return at, after, nil
 }

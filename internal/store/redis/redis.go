@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/outlook"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/stats"
@@ -166,8 +167,10 @@ func (s *Store) Superseded(ctx context.Context, n *notification.Notification) (b
 
 // History returns what happened in each category and hour, from the hour of since to that of until.
 func (s *Store) History(ctx context.Context, since, until time.Time) ([]stats.Hour, error) {
-	return s.agendas.History(ctx, since, until)
+	return outlook.Of(s.agendas).History(ctx, since, until)
 }
 
 // Stats returns the counts of the deployment.
-func (s *Store) Stats(ctx context.Context) (stats.Counts, error) { return s.agendas.Stats(ctx) }
+func (s *Store) Stats(ctx context.Context) (stats.Counts, error) {
+	return outlook.Of(s.agendas).Stats(ctx)
+}

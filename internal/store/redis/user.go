@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pacer-notify/pacer/internal/agenda/outlook"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/timespan"
 )
@@ -19,7 +20,7 @@ const (
 
 // Known returns those of a user's notifications that have one of the ids, in no order, without timelines.
 func (s *views) Known(ctx context.Context, userID string, ids []string) ([]notification.View, error) {
-	states, err := s.agendas.LookupAll(ctx, s.agendas.PartitionOf(userID), ids)
+	states, err := outlook.Of(s.agendas).LookupAll(ctx, s.agendas.PartitionOf(userID), ids)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/outlook"
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
@@ -13,7 +14,7 @@ type views struct{ agendas *agenda.Agendas }
 
 // View returns a notification with what has become of it, or [notification.ErrNotFound].
 func (s *views) View(ctx context.Context, id string) (*notification.View, error) {
-	state, err := s.agendas.Lookup(ctx, id)
+	state, err := outlook.Of(s.agendas).Lookup(ctx, id)
 	if err != nil {
 		return nil, err
 	}

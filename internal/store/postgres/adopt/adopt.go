@@ -184,7 +184,7 @@ func (a *Adoption) Count(ctx context.Context, logged []maintenance.Logged, categ
 func (a *Adoption) categoryUnder(name, userID string, age time.Duration, categories []string) (under string) {
 	least := math.MaxInt
 	for _, category := range categories {
-		plan := a.agendas.PlanOf(userID, category)
+		plan := a.agendas.SettingsOf(userID, category).Plan
 		surplus, rules := -len(plan.NamedCaps()), slices.Concat(plan.CategoryRules(), plan.Dormant)
 		if slices.ContainsFunc(rules, func(rule throttle.Rule) bool { return rule.Per > age }) {
 			surplus += 1 + throttle.MaxNamedCaps

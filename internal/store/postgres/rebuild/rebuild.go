@@ -14,9 +14,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
 	"github.com/pacer-notify/pacer/internal/agenda/maintenance"
+	"github.com/pacer-notify/pacer/internal/agenda/outlook"
 	"github.com/pacer-notify/pacer/internal/plural"
 	"github.com/pacer-notify/pacer/internal/store/postgres/connect"
 	"github.com/pacer-notify/pacer/internal/store/postgres/limited"
@@ -229,11 +229,11 @@ func (r *run) do(ctx context.Context) error {
 // noteLast notes the counts of the partitions before their state is removed. The partitions are stopped, so nothing is
 // counted after it has read the counts. Counts of an unknown epoch belong to the latest that the database knows.
 func (r *run) noteLast(ctx context.Context) error {
-	counts, away := r.by.stores.Agendas.Counts(ctx)
+	counts, away := outlook.Of(r.by.stores.Agendas.Agendas).Counts(ctx)
 	if len(counts) == 0 {
 		return away
 	}
-	counts = slices.DeleteFunc(counts, func(c agenda.PartitionCounts) bool { return !r.rebuilds(c.Partition) })
+	counts = slices.DeleteFunc(counts, func(c outlook.PartitionCounts) bool { return !r.rebuilds(c.Partition) })
 	for i := range counts {
 		counts[i].Epoch = cmp.Or(counts[i].Epoch, r.seen.epochs[counts[i].Partition])
 		r.latest = max(r.latest, counts[i].Epoch)

@@ -30,7 +30,7 @@ func (w *wantedLogs) add(v *verifier, p stream.Page) {
 	for i := range p.Admitted {
 		a := &p.Admitted[i]
 		w.categories[a.Category] = true
-		plan := v.agendas.PlanOf(a.UserID, a.Category)
+		plan := v.agendas.SettingsOf(a.UserID, a.Category).Plan
 		if plan.Algorithm.KeepsLog() {
 			w.addTo(stream.CategoryLog(a.Category), plan.CategoryRules(), a.At, p.Cleared)
 		}

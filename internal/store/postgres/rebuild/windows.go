@@ -83,7 +83,7 @@ func (w *userWindows) add(ctx context.Context, admitted []stream.Admission) erro
 		}
 		var caps []string
 		if w.cleared != nil {
-			caps = w.cleared.Caps(w.of.by.stores.Agendas.PlanOf(a.UserID, a.Category), a.At)
+			caps = w.cleared.Caps(w.of.by.stores.Agendas.SettingsOf(a.UserID, a.Category).Plan, a.At)
 		}
 		if n := len(part.Admitted); n == windowPart || n > 0 && !slices.Equal(caps, part.Cleared) {
 			part.More = true

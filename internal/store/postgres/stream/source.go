@@ -85,7 +85,7 @@ func (s *Source) NoteCleared(ctx context.Context, userID, category string) error
 		return err
 	}
 	logs := []string{CapLog(""), CategoryLog(category)}
-	for _, rules := range s.stores.Agendas.PlanOf(userID, category).NamedCaps() {
+	for _, rules := range s.stores.Agendas.SettingsOf(userID, category).Plan.NamedCaps() {
 		logs = append(logs, CapLog(rules[0].Cap))
 	}
 	slices.Sort(logs) // several at once lock the rows in one order

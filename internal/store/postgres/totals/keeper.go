@@ -8,7 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/outlook"
 	"github.com/pacer-notify/pacer/internal/store/postgres/limited"
 	"github.com/pacer-notify/pacer/internal/store/postgres/seam"
 )
@@ -82,17 +82,17 @@ const foldBatch = 2000
 type Keeper struct {
 	stores  *seam.Stores
 	adopted func(category string, n int64)
-	noted   map[int]agenda.PartitionCounts // the counts that were noted last, by partition
+	noted   map[int]outlook.PartitionCounts // the counts that were noted last, by partition
 }
 
 // NewKeeper makes a Keeper. adopted is called with the number of notifications that processes without metrics of their
 // own have accepted, each counted once; nil leaves that to other processes.
 func NewKeeper(stores *seam.Stores, adopted func(category string, n int64)) *Keeper {
-	return &Keeper{stores: stores, adopted: adopted, noted: map[int]agenda.PartitionCounts{}}
+	return &Keeper{stores: stores, adopted: adopted, noted: map[int]outlook.PartitionCounts{}}
 }
 
 // Noted reports whether a partition's counts are those that were noted last.
-func (k *Keeper) Noted(c agenda.PartitionCounts) bool {
+func (k *Keeper) Noted(c outlook.PartitionCounts) bool {
 	before := k.noted[c.Partition]
 	return c.Epoch == before.Epoch && c.Pulls == before.Pulls && c.Deferrals == before.Deferrals
 }
@@ -140,12 +140,12 @@ func (k *Keeper) adopt(ctx context.Context) error {
 
 // noteCounts notes the counts of Redis that have changed.
 func (k *Keeper) noteCounts(ctx context.Context) error {
-	counts, away := k.stores.Agendas.Counts(ctx)
+	counts, away := outlook.Of(k.stores.Agendas.Agendas).Counts(ctx)
 	return errors.Join(k.Note(ctx, counts), away)
 }
 
 // Note notes the counts of partitions that have changed since they were noted here last.
-func (k *Keeper) Note(ctx context.Context, counts []agenda.PartitionCounts) error {
+func (k *Keeper) Note(ctx context.Context, counts []outlook.PartitionCounts) error {
 	var partitions []int32
 	var epochs, pulls, deferrals []int64
 	var of []int32

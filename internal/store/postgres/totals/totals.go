@@ -6,7 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/outlook"
 	"github.com/pacer-notify/pacer/internal/stats"
 	"github.com/pacer-notify/pacer/internal/store/postgres/limited"
 	"github.com/pacer-notify/pacer/internal/store/postgres/seam"
@@ -35,7 +35,7 @@ func NewReader(stores *seam.Stores) *Reader { return &Reader{stores} }
 // Stats returns the counts of the deployment, with the totals of Postgres. While Postgres is away it returns the totals
 // that Redis counted, and marks the counts as partial.
 func (r *Reader) Stats(ctx context.Context) (stats.Counts, error) {
-	counts, err := r.stores.Agendas.Stats(ctx)
+	counts, err := outlook.Of(r.stores.Agendas.Agendas).Stats(ctx)
 	if err != nil {
 		return stats.Counts{}, err
 	}
@@ -61,7 +61,7 @@ func (r *Reader) totals(ctx context.Context) (t stats.Totals, away bool, err err
 	if err != nil {
 		return t, false, err
 	}
-	now, unread := r.stores.Agendas.Counts(ctx)
+	now, unread := outlook.Of(r.stores.Agendas.Agendas).Counts(ctx)
 	for _, n := range before {
 		t.Pulls, t.Deferrals = t.Pulls+n.earlierPulls+n.Pulls, t.Deferrals+n.earlierDeferrals+n.Deferrals
 	}
@@ -78,7 +78,7 @@ func (r *Reader) totals(ctx context.Context) (t stats.Totals, away bool, err err
 
 // noted are the counts of a partition as Postgres has them.
 type noted struct {
-	agenda.PartitionCounts
+	outlook.PartitionCounts
 	earlierPulls, earlierDeferrals int64
 }
 

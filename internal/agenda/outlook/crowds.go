@@ -1,4 +1,4 @@
-package agenda
+package outlook
 
 import (
 	"cmp"
@@ -121,7 +121,7 @@ func (a *Agendas) crowdsOf(ctx context.Context, partition int, names []string) (
 			crowds = append(crowds, crowd{
 				Crowd: stats.Crowd{
 					UserID: user, Category: category, Deferred: int64(deferred),
-					Reason: player.ReasonOf(a.cfg.Settings(user, category).Plan, by), Until: next.Time().UTC(),
+					Reason: player.ReasonOf(a.SettingsOf(user, category).Plan, by), Until: next.Time().UTC(),
 				},
 				partition: partition, next: next,
 			})
@@ -143,7 +143,7 @@ func blockedBy(field string) (next throttle.Micros, by throttle.Cause) {
 // limits.
 func (a *Agendas) drained(ctx context.Context, all []crowd) (last time.Time, exact bool, err error) {
 	slices.SortFunc(all, func(x, y crowd) int {
-		return cmp.Compare(y.slowest(a.PlanOf(y.UserID, y.Category)), x.slowest(a.PlanOf(x.UserID, x.Category)))
+		return cmp.Compare(y.slowest(a.planOf(y.UserID, y.Category)), x.slowest(a.planOf(x.UserID, x.Category)))
 	})
 	exact = true
 	for _, c := range all[:min(lastPlayed, len(all))] {

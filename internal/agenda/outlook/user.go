@@ -1,4 +1,4 @@
-package agenda
+package outlook
 
 import (
 	"cmp"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
@@ -84,7 +85,7 @@ func (a *Agendas) readBacklogs(ctx context.Context, prefix, userID string, field
 	pipe := a.Client.Pipeline()
 	sizes, firsts := map[string]*redis.IntCmd{}, map[string]*redis.StringSliceCmd{}
 	for category := range fields {
-		if !IsCategory(category) {
+		if !agenda.IsCategory(category) {
 			continue
 		}
 		key := prefix + "w:" + category + ":" + userID
@@ -148,7 +149,7 @@ type UserWindows struct {
 
 // UserWindows returns how far the limits of a user's category are used, and by which notifications.
 func (a *Agendas) UserWindows(ctx context.Context, userID, category string) (UserWindows, error) {
-	plan := a.cfg.Settings(userID, category).Plan
+	plan := a.SettingsOf(userID, category).Plan
 	key, prefix := throttle.Key{User: userID, Category: category}, a.PrefixOf(userID)
 	usage, err := throttle.NewRedis(a.Client, a.PrefixOf).Peek(ctx, key, plan)
 	if err != nil {
@@ -167,7 +168,7 @@ func (a *Agendas) UserWindows(ctx context.Context, userID, category string) (Use
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		return UserWindows{}, fmt.Errorf("read the windows of category %s: %w", category, err)
 	}
-	w := UserWindows{Usage: usage, Admitted: Moments(log)}
+	w := UserWindows{Usage: usage, Admitted: agenda.Moments(log)}
 	slices.Reverse(w.Admitted)
 	entries := slices.Clone(log.Val())
 	for _, capLog := range capLogs {

@@ -1,4 +1,4 @@
-package agenda
+package outlook
 
 import (
 	"cmp"
@@ -134,7 +134,7 @@ type held struct {
 func (f *forecast) addUser(ctx context.Context, u *sampledUser, standIns int) {
 	all, names := map[string]*held{}, make([]string, 0, len(u.blocked))
 	for _, b := range u.blocked {
-		reason := player.ReasonOf(f.agendas.PlanOf(u.id, b.category), throttle.CauseOf(b.rule))
+		reason := player.ReasonOf(f.agendas.planOf(u.id, b.category), throttle.CauseOf(b.rule))
 		all[b.category] = &held{heldBy(reason), deferredOf(b.field, b.size.Val())}
 		names = append(names, b.category)
 	}
@@ -148,7 +148,7 @@ func (f *forecast) addUser(ctx context.Context, u *sampledUser, standIns int) {
 	}
 	exact := f.play(ctx, u, names[:min(len(names), categoriesRead)], standIns, all)
 	for category, h := range all { // nobody knows when somebody resumes what is paused
-		reason := f.agendas.cfg.Settings(u.id, category).PausedBy()
+		reason := f.agendas.SettingsOf(u.id, category).PausedBy()
 		exact = exact && (reason != "" || h.count == 0)
 		f.add(cmp.Or(reason, h.reason), never, float64(h.count)*u.weight)
 	}
@@ -199,6 +199,6 @@ func (f *forecast) addLater(userID string, one *laterOne, fate *player.Fate) {
 	case fate != nil && fate.Goes:
 		f.add(one.reason(), fate.At, one.weight)
 	case fate == nil || fate.Reason == "":
-		f.add(one.reason(), f.agendas.PlanOf(userID, category).For(userID).Closed.Open(one.due), one.weight)
+		f.add(one.reason(), f.agendas.planOf(userID, category).For(userID).Closed.Open(one.due), one.weight)
 	}
 }

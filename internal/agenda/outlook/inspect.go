@@ -1,4 +1,4 @@
-package agenda
+package outlook
 
 import (
 	"cmp"
@@ -26,7 +26,7 @@ type Inspection struct {
 // Peek returns how far the rules of a backlog are used, and how many wait in it.
 func (a *Agendas) Peek(ctx context.Context, b dispatch.Backlog) (Inspection, error) {
 	in := Inspection{}
-	plan := a.cfg.Settings(b.UserID, b.Category).Plan
+	plan := a.SettingsOf(b.UserID, b.Category).Plan
 	key := throttle.Key{User: b.UserID, Category: b.Category}
 	usage, err := throttle.NewRedis(a.Client, a.PrefixOf).Peek(ctx, key, plan)
 	if err != nil {
@@ -44,17 +44,6 @@ func (a *Agendas) Peek(ctx context.Context, b dispatch.Backlog) (Inspection, err
 	in.Waiting = int(waiting.Val())
 	in.Deferred = deferredOf(blocked.Val(), waiting.Val())
 	return in, nil
-}
-
-// Moments returns the moments of the admissions in a log.
-func Moments(log *redis.ZSliceCmd) []throttle.Micros {
-	var at []throttle.Micros
-	for _, entry := range log.Val() {
-		if entry.Score > 0 { // the others say how much the log must remember
-			at = append(at, throttle.Micros(entry.Score))
-		}
-	}
-	return at
 }
 
 // partitionReplies are the replies that [Agendas.Stats] needs about a partition.
@@ -111,11 +100,6 @@ func deferredOf(field string, waiting int64) int {
 	}
 	fresh, _ := strconv.ParseInt(fields[4], 10, 64) // the scripts write nothing else
 	return int(max(0, waiting-fresh))
-}
-
-// PlanOf returns the plan in force for a user's category.
-func (a *Agendas) PlanOf(userID, category string) throttle.Plan {
-	return a.cfg.Settings(userID, category).Plan
 }
 
 // usersBatch is how many users of a partition are read at a time.

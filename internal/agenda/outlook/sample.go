@@ -1,4 +1,4 @@
-package agenda
+package outlook
 
 import (
 	"context"
@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/pacer-notify/pacer/internal/agenda"
 )
 
 // Sampled is the backlog of one user that a sample found.
@@ -37,7 +39,7 @@ func (a *Agendas) Backlogs(ctx context.Context, userID string) ([]Sampled, error
 	}
 	var all []Sampled
 	for _, category := range categories {
-		if !IsCategory(category) {
+		if !agenda.IsCategory(category) {
 			continue
 		}
 		key := prefix + "w:" + category + ":" + userID

@@ -1,4 +1,4 @@
-package agenda
+package outlook
 
 import (
 	"context"
@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/pacer-notify/pacer/internal/agenda"
 )
 
 // ScanBatch is about how many keys one step of a scan looks at, in one go.
@@ -23,7 +25,7 @@ type ScanPlace struct {
 // not look for their places in their backlogs, see [Agendas.Place]. One that is there from the first step to the last
 // comes at least once; one may come twice. With a user's id it reads those of the user's partition only.
 func (a *Agendas) Scan(ctx context.Context, at ScanPlace, size int, userID string,
-) (states []*State, next ScanPlace, done bool, err error) {
+) (states []*agenda.State, next ScanPlace, done bool, err error) {
 	partitions, pattern := a.known(userID)
 	servers, err := a.Servers(ctx, partitions)
 	if err != nil {
@@ -58,7 +60,7 @@ func (a *Agendas) known(userID string) (partitions []int, pattern string) {
 }
 
 // readStates reads the notifications with these keys.
-func (a *Agendas) readStates(ctx context.Context, node redis.UniversalClient, keys []string) ([]*State, error) {
+func (a *Agendas) readStates(ctx context.Context, node redis.UniversalClient, keys []string) ([]*agenda.State, error) {
 	if len(keys) == 0 {
 		return nil, nil
 	}
@@ -70,14 +72,14 @@ func (a *Agendas) readStates(ctx context.Context, node redis.UniversalClient, ke
 	if _, err := pipe.Exec(ctx); err != nil {
 		return nil, fmt.Errorf("read notifications: %w", err)
 	}
-	states := make([]*State, 0, len(keys))
+	states := make([]*agenda.State, 0, len(keys))
 	for i, key := range keys {
 		fields := read[i].Val()
 		if fields["u"] == "" { // it was forgotten meanwhile
 			continue
 		}
 		_, id, _ := strings.Cut(key, "}:n:")
-		states = append(states, a.parse(id, a.PartitionOf(fields["u"]), fields))
+		states = append(states, a.ParseState(id, a.PartitionOf(fields["u"]), fields))
 	}
 	return states, nil
 }

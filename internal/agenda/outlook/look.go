@@ -1,4 +1,4 @@
-package agenda
+package outlook
 
 import (
 	"context"
@@ -7,7 +7,9 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/agenda/player"
+	"github.com/pacer-notify/pacer/internal/agenda/reply"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
@@ -103,7 +105,7 @@ func (a *Agendas) lookAt(ctx context.Context, userID string, subjects []subject,
 		agendas: a, ctx: ctx, userID: userID, names: names,
 		settings: map[string]*player.Settings{}, held: map[string]*player.Settings{},
 		notes: map[string]*player.Note{}, others: map[string]int{}, left: map[string]*rest{},
-		paused: a.cfg.PausedChannels(),
+		paused: a.Config().PausedChannels(),
 	}
 	l.channels = len(l.paused) > 0
 	var plans []any
@@ -112,26 +114,26 @@ func (a *Agendas) lookAt(ctx context.Context, userID string, subjects []subject,
 		plans = plan.Args(append(plans, name))
 		l.channels = l.channels || plan.ByChannel()
 	}
-	args := append([]any{userID, flag(l.channels), strconv.Itoa(firstLook), strconv.Itoa(len(names))}, plans...)
+	args := append([]any{userID, agenda.Flag(l.channels), strconv.Itoa(firstLook), strconv.Itoa(len(names))}, plans...)
 	for _, s := range subjects {
 		args = append(args, s.id, s.category, s.collapse)
 	}
-	reply, err := a.Run(ctx, a.looks, a.PartitionOf(userID), args)
+	answer, err := a.Read(ctx, "look", a.PartitionOf(userID), args)
 	if err != nil {
 		return nil, err
 	}
-	r := &reader{fields: reply}
-	l.now = throttle.Micros(r.number(0))
+	r := &reply.Reader{Fields: answer}
+	l.now = throttle.Micros(r.Number(0))
 	l.Ahead = player.NewAhead(l.now, player.Config{User: userID, Settings: l.played}, l)
 	l.fill(r, subjects)
 	l.Share(l.components())
-	return l, r.fault
+	return l, r.Fault
 }
 
 // settingsOf are the settings of a category.
 func (l *look) settingsOf(category string) *player.Settings {
 	if l.settings[category] == nil {
-		s := l.agendas.cfg.Settings(l.userID, category)
+		s := l.agendas.SettingsOf(l.userID, category)
 		l.settings[category] = &s
 	}
 	return l.settings[category]
@@ -152,46 +154,46 @@ func (l *look) played(category string) *player.Settings {
 }
 
 // fill takes in a reply of the script.
-func (l *look) fill(r *reader, subjects []subject) {
-	categories, others := r.list(1), r.list(5)
+func (l *look) fill(r *reply.Reader, subjects []subject) {
+	categories, others := r.List(1), r.List(5)
 	for i, name := range l.names {
-		one := categories.list(i)
-		first, past := one.list(1), one.list(2)
-		numbers := &cursor{fields: past.fields}
-		l.Agenda().Windows().Read(name, l.settingsOf(name).Plan, numbersOf{numbers})
-		numbers.end()
-		past.fault = numbers.fault
-		l.left[name] = &rest{count: int(one.number(0))}
+		one := categories.List(i)
+		first, past := one.List(1), one.List(2)
+		numbers := &reply.Cursor{Fields: past.Fields}
+		l.Agenda().Windows().Read(name, l.settingsOf(name).Plan, numbers)
+		numbers.End()
+		past.Fault = numbers.Fault
+		l.left[name] = &rest{count: int(one.Number(0))}
 		l.putBacklog(name, first)
-		l.Agenda().Block(name, throttle.Micros(one.number(3)), throttle.CauseOf(one.number(4)), int(one.number(5)))
-		for _, list := range []*reader{first, past, one} {
-			r.adopt(list)
+		l.Agenda().Block(name, throttle.Micros(one.Number(3)), throttle.CauseOf(one.Number(4)), int(one.Number(5)))
+		for _, list := range []*reply.Reader{first, past, one} {
+			r.Adopt(list)
 		}
 	}
-	later := r.list(2)
-	l.later.count = int(r.number(3))
+	later := r.List(2)
+	l.later.count = int(r.Number(3))
 	l.putLater(later)
-	for i := 0; i+1 < len(others.fields); i += 2 {
-		l.others[others.text(i)] = int(others.number(i + 1))
+	for i := 0; i+1 < len(others.Fields); i += 2 {
+		l.others[others.Text(i)] = int(others.Number(i + 1))
 	}
-	if wakeup := throttle.Micros(r.number(6)); !l.agendas.cfg.Changed {
+	if wakeup := throttle.Micros(r.Number(6)); !l.agendas.Config().Changed {
 		l.StartAt(wakeup)
 	}
-	notifications := r.list(4)
+	notifications := r.List(4)
 	for i, s := range subjects {
-		one := notifications.list(i)
+		one := notifications.List(i)
 		k := known{
-			state: one.text(0), waits: one.number(1) == 1, before: int(one.number(2)), deferred: one.number(3) == 1,
-			line: one.text(4), admitted: throttle.Micros(one.number(5)), reason: one.text(6),
-			holder:        one.list(7).fields,
-			holderArrival: one.number(8), newest: one.number(9),
+			state: one.Text(0), waits: one.Number(1) == 1, before: int(one.Number(2)), deferred: one.Number(3) == 1,
+			line: one.Text(4), admitted: throttle.Micros(one.Number(5)), reason: one.Text(6),
+			holder:        one.List(7).Fields,
+			holderArrival: one.Number(8), newest: one.Number(9),
 		}
 		l.known = append(l.known, k)
 		l.putHolder(s, &k, r)
-		r.adopt(one)
+		r.Adopt(one)
 	}
-	for _, list := range []*reader{categories, others, later, notifications} {
-		r.adopt(list)
+	for _, list := range []*reply.Reader{categories, others, later, notifications} {
+		r.Adopt(list)
 	}
 }
 
@@ -199,18 +201,18 @@ func (l *look) fill(r *reader, subjects []subject) {
 const standingFields, dueFields = 5, 8
 
 // noteAt reads one that stands in a backlog, or is due later.
-func (l *look) noteAt(r *reader, i int, category string, later bool) (n *player.Note, place int64) {
-	place = r.number(i + 1)
+func (l *look) noteAt(r *reply.Reader, i int, category string, later bool) (n *player.Note, place int64) {
+	place = r.Number(i + 1)
 	n = &player.Note{
-		ID: r.text(i), Category: category, Priority: notification.Priority(place/band) + 1, Arrival: place % band,
-		Accepted: throttle.Micros(r.number(i + 2)), Expires: throttle.Micros(r.number(i + 3)), Channel: r.text(i + 4),
+		ID: r.Text(i), Category: category, Priority: notification.Priority(place/band) + 1, Arrival: place % band,
+		Accepted: throttle.Micros(r.Number(i + 2)), Expires: throttle.Micros(r.Number(i + 3)), Channel: r.Text(i + 4),
 	}
 	if later {
-		n.Category, n.Due, n.Status = r.text(i+5), throttle.Micros(r.number(i+6)), notification.StatusRetrying
-		if r.text(i+7) == "t" {
+		n.Category, n.Due, n.Status = r.Text(i+5), throttle.Micros(r.Number(i+6)), notification.StatusRetrying
+		if r.Text(i+7) == "t" {
 			n.Status = notification.StatusScheduled
 		}
-		n.Held = r.text(i+7) == "w"
+		n.Held = r.Text(i+7) == "w"
 	}
 	return n, place
 }
@@ -245,9 +247,9 @@ func (l *look) heldBy(n *player.Note) string {
 }
 
 // putBacklog puts in what was read of a backlog.
-func (l *look) putBacklog(category string, r *reader) {
+func (l *look) putBacklog(category string, r *reply.Reader) {
 	left := l.left[category]
-	for i := 0; i+standingFields <= len(r.fields); i += standingFields {
+	for i := 0; i+standingFields <= len(r.Fields); i += standingFields {
 		n, place := l.noteAt(r, i, category, false)
 		if left.skip++; place != left.from {
 			left.from, left.skip = place, 1
@@ -259,9 +261,9 @@ func (l *look) putBacklog(category string, r *reader) {
 }
 
 // putLater puts in what was read of what is later.
-func (l *look) putLater(r *reader) {
+func (l *look) putLater(r *reply.Reader) {
 	left := &l.later
-	for i := 0; i+dueFields <= len(r.fields); i += dueFields {
+	for i := 0; i+dueFields <= len(r.Fields); i += dueFields {
 		n, _ := l.noteAt(r, i, "", true)
 		if left.skip++; int64(n.Due) != left.from {
 			left.from, left.skip = int64(n.Due), 1
@@ -276,14 +278,14 @@ func (l *look) putLater(r *reader) {
 }
 
 // putHolder puts in what is known of a subject, or the one that has its collapse key.
-func (l *look) putHolder(s subject, k *known, r *reader) {
+func (l *look) putHolder(s subject, k *known, r *reply.Reader) {
 	if k.newest > 0 {
 		l.Agenda().Remember(s.category, s.collapse, k.newest)
 	}
 	if len(k.holder) == 0 {
 		return
 	}
-	one := &reader{fields: k.holder}
+	one := &reply.Reader{Fields: k.holder}
 	n, _ := l.noteAt(one, 0, s.category, len(k.holder) == dueFields)
 	if l.notes[n.ID] == nil && n.Due == 0 { // it is one of those that were not read
 		l.left[s.category].count--
@@ -293,7 +295,7 @@ func (l *look) putHolder(s subject, k *known, r *reader) {
 		n.Arrival = k.holderArrival
 		l.Agenda().Hold(n, s.collapse)
 	}
-	r.adopt(one)
+	r.Adopt(one)
 }
 
 // connected are those of other categories that share a cap with some that were read, or with others that do.
@@ -331,14 +333,14 @@ func (l *look) components() (all [][]string) {
 
 // ReadBacklog implements [player.Source].
 func (l *look) ReadBacklog(category string) (bool, error) {
-	return l.readOn(l.left[category], func(r *reader) { l.putBacklog(category, r) }, category)
+	return l.readOn(l.left[category], func(r *reply.Reader) { l.putBacklog(category, r) }, category)
 }
 
 // ReadLater implements [player.Source].
 func (l *look) ReadLater() (bool, error) { return l.readOn(&l.later, l.putLater) }
 
 // readOn runs the script of that name. What it does not find has gone meanwhile.
-func (l *look) readOn(left *rest, put func(*reader), backlog ...any) (bool, error) {
+func (l *look) readOn(left *rest, put func(*reply.Reader), backlog ...any) (bool, error) {
 	if l.standIns > 0 {
 		return len(backlog) == 1 && l.standIn(left), nil
 	}
@@ -350,23 +352,23 @@ func (l *look) readOn(left *rest, put func(*reader), backlog ...any) (bool, erro
 		from = strconv.FormatInt(left.from, 10)
 	}
 	args := append([]any{
-		l.userID, flag(l.channels), strconv.Itoa(readBatch), strconv.Itoa(left.skip), from,
+		l.userID, agenda.Flag(l.channels), strconv.Itoa(readBatch), strconv.Itoa(left.skip), from,
 	}, backlog...)
-	reply, err := l.agendas.Run(l.ctx, l.agendas.readon, l.agendas.PartitionOf(l.userID), args)
+	answer, err := l.agendas.Read(l.ctx, "readon", l.agendas.PartitionOf(l.userID), args)
 	if err != nil {
 		return false, fmt.Errorf("read on what waits: %w", err)
 	}
-	r, fields := &reader{fields: reply}, standingFields
+	r, fields := &reply.Reader{Fields: answer}, standingFields
 	if len(backlog) == 0 {
 		fields = dueFields
 	}
 	put(r)
-	found := len(reply) / fields
+	found := len(answer) / fields
 	if l.read += found; found < readBatch {
 		left.count = 0
-		put(&reader{})
+		put(&reply.Reader{})
 	}
-	return true, r.fault
+	return true, r.Fault
 }
 
 // standIn has others stand in for some of a backlog that was not read, such as the last that was.
@@ -384,12 +386,3 @@ func (l *look) standIn(left *rest) bool {
 	l.Agenda().Unread(left.last.Category, left.count, left.last)
 	return n > 0
 }
-
-// numbersOf are the numbers of a flat reply.
-type numbersOf struct{ *cursor }
-
-// Number implements [throttle.Numbers].
-func (n numbersOf) Number() int64 { return n.number() }
-
-// Count implements [throttle.Numbers].
-func (n numbersOf) Count() int { return n.count() }

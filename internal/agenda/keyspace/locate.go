@@ -1,4 +1,4 @@
-package agenda
+package keyspace
 
 import (
 	"context"
@@ -11,10 +11,10 @@ import (
 
 // Locate finds the partition that knows the notification, or returns [notification.ErrNotFound]. While some of the
 // servers are away, it finds what the others know, and can't tell of anything else that it is not there.
-func (a *Agendas) Locate(ctx context.Context, id string) (int, error) {
-	locate := a.locateOnCluster
-	if a.OneServer {
-		locate = a.locateOnServer
+func (s *Space) Locate(ctx context.Context, id string) (int, error) {
+	locate := s.locateOnCluster
+	if s.OneServer {
+		locate = s.locateOnServer
 	}
 	partition, err := locate(ctx, id)
 	switch {
@@ -27,10 +27,10 @@ func (a *Agendas) Locate(ctx context.Context, id string) (int, error) {
 }
 
 // locateOnServer asks all partitions in one round trip, and returns −1 when none knows the notification.
-func (a *Agendas) locateOnServer(ctx context.Context, id string) (int, error) {
-	pipe := a.Client.Pipeline()
-	found := make([]*redis.IntCmd, a.Partitions())
-	for partition, prefix := range a.Prefixes() {
+func (s *Space) locateOnServer(ctx context.Context, id string) (int, error) {
+	pipe := s.Client.Pipeline()
+	found := make([]*redis.IntCmd, s.Partitions())
+	for partition, prefix := range s.Prefixes() {
 		found[partition] = pipe.Exists(ctx, prefix+"n:"+id)
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
@@ -47,7 +47,7 @@ func (a *Agendas) locateOnServer(ctx context.Context, id string) (int, error) {
 // locateOnCluster asks each partition by itself, and returns the first that knows the notification: it waits for none
 // of the others, since their server may be away. One pipeline would wait for all servers, and fail with any of them.
 // The questions that are left end with ctx, or with the driver's time-outs.
-func (a *Agendas) locateOnCluster(ctx context.Context, id string) (int, error) {
+func (s *Space) locateOnCluster(ctx context.Context, id string) (int, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type reply struct {
@@ -55,15 +55,15 @@ func (a *Agendas) locateOnCluster(ctx context.Context, id string) (int, error) {
 		known     bool
 		err       error
 	}
-	replies := make(chan reply, a.Partitions())
-	for partition, prefix := range a.Prefixes() {
+	replies := make(chan reply, s.Partitions())
+	for partition, prefix := range s.Prefixes() {
 		go func() {
-			n, err := a.Client.Exists(ctx, prefix+"n:"+id).Result()
+			n, err := s.Client.Exists(ctx, prefix+"n:"+id).Result()
 			replies <- reply{partition, n == 1, err}
 		}()
 	}
 	var failed error
-	for range a.Prefixes() {
+	for range s.Prefixes() {
 		select {
 		case r := <-replies:
 			if r.known {

@@ -1,4 +1,4 @@
-package agenda
+package outlook
 
 import (
 	"cmp"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/stats"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
@@ -174,7 +175,7 @@ func (a *Agendas) readLaterOnes(ctx context.Context, users []*sampledUser, sampl
 // reports whether these are all.
 func blockedOf(fields map[string]string) (all []blocked, exact bool) {
 	for category, field := range fields {
-		if !IsCategory(category) {
+		if !agenda.IsCategory(category) {
 			continue
 		}
 		parts := strings.Fields(field)
@@ -190,6 +191,3 @@ func blockedOf(fields map[string]string) (all []blocked, exact bool) {
 	})
 	return all[:min(len(all), forecastBacklogs)], len(all) <= forecastBacklogs
 }
-
-// IsCategory reports whether a field of an agenda is the name of a category; see agenda.lua for the others.
-func IsCategory(field string) bool { return field != "" && field != "+" && field != "!" }
