@@ -323,7 +323,11 @@ func (a *Agendas) Config() Config { return a.cfg }
 
 // Read runs one of the scripts that read what waits for a user: look or readon.
 func (a *Agendas) Read(ctx context.Context, name string, partition int, args []any) ([]any, error) {
-	return a.Run(ctx, *a.scripts()[name], partition, args)
+	source := a.looks
+	if name == "readon" {
+		source = a.readon
+	}
+	return a.Run(ctx, source, partition, args)
 }
 
 // Lease returns how long a delivery may take before the notification may be granted again.

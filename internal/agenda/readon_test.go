@@ -87,3 +87,68 @@ func manyUnderACap(t *testing.T, seed uint64) {
 		t.Errorf("%d of %d never went", len(told), len(asked))
 	}
 }
+
+// What stands behind more than is read, or beside more categories than are, is told the earliest moment only, and
+// nobody who sets a limit to the wait is told that it is kept.
+func TestWhatCannotBeToldIsAnEstimate(t *testing.T) {
+	t.Parallel()
+	rule := throttle.Rule{Max: 10, Per: time.Second, Kind: throttle.KindNamed, Cap: "all"}
+	for name, c := range map[string]struct{ each, categories int }{
+		"deep": {each: 4000, categories: 1}, "wide": {each: 1, categories: 70},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, t, redistest.Client(t), agenda.Settings{
+				MaxDefer: 24 * time.Hour, Plan: throttle.Plan{Rules: []throttle.Rule{rule}},
+			})
+			var entries []agenda.Entry
+			for i := range c.each * c.categories {
+				entries = append(entries, agenda.Entry{
+					ID: fmt.Sprint("n", i), UserID: "ada", Category: fmt.Sprint("c", i%c.categories),
+					Priority: notification.PriorityNormal, Payload: agenda.OnChannel("log"),
+				})
+			}
+			w.acceptAll(entries)
+			last := entries[len(entries)-1:]
+			p := w.promises(last, 1)[0]
+			goes := w.now.Add(time.Duration(len(entries)/rule.Max) * rule.Per)
+			if !p.Estimate || p.DeliverAt.After(goes) ||
+				p.Place > len(entries) || c.each > 1 && p.Place != len(entries) {
+				t.Errorf("the last is told %+v, it goes before %s", p, goes)
+			}
+			if s := w.state(last[0].ID); !s.Estimate || !s.DeliverAt.Equal(p.DeliverAt) {
+				t.Errorf("its view says %s, %t", s.DeliverAt, s.Estimate)
+			}
+			last[0].ID = "new"
+			if p := w.promises(last, 0)[0]; !p.Estimate || p.DeliverAt.Before(w.now.Add(time.Second)) {
+				t.Errorf("a new one is told %+v", p)
+			}
+		})
+	}
+}
+
+// What waits for a paused channel is in nobody's way.
+func TestAPausedChannelIsInNobodysWay(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, t, redistest.Client(t), agenda.Settings{
+		Plan: throttle.Plan{Rules: []throttle.Rule{{Max: 1, Per: time.Minute}}},
+	})
+	on := func(id, channel string, sendAt time.Time) agenda.Entry {
+		return agenda.Entry{
+			ID: id, UserID: "ada", Category: "chat", Priority: notification.PriorityNormal, SendAt: sendAt,
+			Payload: agenda.OnChannel(notification.Channel(channel)),
+		}
+	}
+	w.acceptAll([]agenda.Entry{on("gone", "log", time.Time{}), on("held", "email", time.Time{})})
+	w.serve()
+	w.settle(delivered)
+	w.pausedChannels = []string{"email"}
+	later := w.now.Add(30 * time.Second)
+	if p := w.promises([]agenda.Entry{on("new", "log", later)}, 0)[0]; p.Place != 1 ||
+		!p.DeliverAt.Equal(start.Add(time.Minute)) {
+		t.Errorf("another is told %+v", p)
+	}
+	if s := w.state("held"); !s.DeliverAt.IsZero() || s.Reason != notification.ReasonPaused {
+		t.Errorf("what is held is told %s, %s", s.DeliverAt, s.Reason)
+	}
+}

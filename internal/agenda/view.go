@@ -66,8 +66,8 @@ var statuses = map[string]notification.Status{
 // StatusOf is the status that a letter of the scripts stands for; empty for any other text.
 func StatusOf(letter string) notification.Status { return statuses[letter] }
 
-// clockTime writes a moment for people.
-func clockTime(at throttle.Micros) string { return at.Time().UTC().Format(time.RFC3339Nano) }
+// ClockTime writes a moment for people.
+func ClockTime(at throttle.Micros) string { return at.Time().UTC().Format(time.RFC3339Nano) }
 
 // SlotTooLate says that a slot would come after max_defer; orLater when it is the earliest possible.
 func SlotTooLate(slot throttle.Micros, orLater bool, maxDefer time.Duration) string {
@@ -75,7 +75,7 @@ func SlotTooLate(slot throttle.Micros, orLater bool, maxDefer time.Duration) str
 	if orLater {
 		or = " or later"
 	}
-	return fmt.Sprintf("its slot would be %s%s, later than max_defer %s", clockTime(slot), or, timespan.Text(maxDefer))
+	return fmt.Sprintf("its slot would be %s%s, later than max_defer %s", ClockTime(slot), or, timespan.Text(maxDefer))
 }
 
 // ParseState reads the fields of a notification of a partition.

@@ -48,6 +48,8 @@ type world struct {
 	grants    []*dispatch.Grant
 	pulls     int
 	deferrals map[string]int // by category and rule, as told for metrics
+
+	pausedChannels []string
 }
 
 type heldWakeup struct {
@@ -84,7 +86,8 @@ func (w *world) open(process string) *agenda.Agendas {
 	w.t.Helper()
 	store, err := agenda.New(w.client, agenda.Config{
 		Partitions: partitions, Settings: w.settingsOf, Lease: lease, Process: process,
-		Deferred: func(category, rule string, n int) { w.deferrals[category+" "+rule] += n },
+		PausedChannels: func() []string { return w.pausedChannels },
+		Deferred:       func(category, rule string, n int) { w.deferrals[category+" "+rule] += n },
 	})
 	if err != nil {
 		w.t.Fatalf("new store: %v", err)

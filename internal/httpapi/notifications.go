@@ -39,7 +39,7 @@ type View struct {
 	Status      notification.Status `json:"status" enum:"scheduled,queued,deferred,sending,retrying,delivered,failed,expired,cancelled,replaced"`
 	Attempts    int                 `json:"attempts" doc:"How often a delivery was attempted."`
 	Deferrals   int                 `json:"deferrals" doc:"How often it was deferred to wait for a slot."`
-	Reason      string              `json:"reason,omitempty" doc:"Why it waits or ended."`
+	Reason      string              `json:"reason,omitempty" doc:"Why it waits or ended, or why it will end instead of being sent; then deliver_at is absent."`
 	Detail      string              `json:"detail,omitempty" doc:"More about the reason: what the provider replied (its first 500 bytes, secrets and content masked), or when the slot would have been of one that expired for max_defer, or until when quiet hours last and which rule decides then."`
 	DeliverAt   *time.Time          `json:"deliver_at,omitempty" doc:"While it waits: when it is expected to be sent."`
 	Estimate    bool                `json:"estimate,omitempty" doc:"True when deliver_at is only the earliest moment: too many are before it."`

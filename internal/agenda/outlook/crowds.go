@@ -186,7 +186,7 @@ func (a *Agendas) lastOf(ctx context.Context, c crowd) (last time.Time, exact bo
 		}
 	})
 	done := func() bool { return left <= 0 }
-	if err := l.Play(never, done); err != nil || at == 0 {
+	if err := l.Play(done); err != nil || at == 0 {
 		return time.Time{}, err == nil, err
 	}
 	return at.Time(), done(), nil

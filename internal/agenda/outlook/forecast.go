@@ -182,7 +182,7 @@ func (f *forecast) play(ctx context.Context, u *sampledUser, names []string, sta
 			f.add(h.reason, n.Admitted, u.weight)
 		}
 	})
-	if l.Play(never, func() bool { return false }) != nil {
+	if l.Play(func() bool { return false }) != nil {
 		return false
 	}
 	for i := range u.later {

@@ -44,6 +44,8 @@ type look struct {
 	others   map[string]int              // how many wait in each other category
 	asked    []*question
 	read     int
+	// partly says that more categories share caps than are read: nothing goes before the moment that a play finds.
+	partly   bool
 	channels bool
 	paused   []string // channels
 	// standIns is how many may stand in for what was not read on; 0: it is read.
@@ -91,7 +93,7 @@ func (a *Agendas) look(ctx context.Context, userID string, subjects []subject, n
 			return nil, fmt.Errorf("read when notifications go: %w", err)
 		}
 		more, room := l.connected(), max(0, categoriesRead-len(names))
-		if len(more) == 0 || room == 0 {
+		if l.partly = len(more) > 0; !l.partly || room == 0 {
 			return l, nil
 		}
 		names = slices.Concat(names, more[:min(len(more), room)])
@@ -224,7 +226,7 @@ func (l *look) put(n *player.Note) *player.Note {
 	}
 	l.notes[n.ID] = n
 	if n.Category != "" && !l.pausedOn(n.Channel) {
-		l.Agenda().Restore(n, n.Arrival)
+		l.Agenda().Restore(n)
 		if n.Expires > 0 {
 			l.Expires(n)
 		}
@@ -347,12 +349,12 @@ func (l *look) readOn(left *rest, put func(*reply.Reader), backlog ...any) (bool
 	if l.read >= maxRead {
 		return false, nil
 	}
-	from := "-inf"
+	from, most := "-inf", min(readBatch, maxRead-l.read)
 	if left.skip > 0 {
 		from = strconv.FormatInt(left.from, 10)
 	}
 	args := append([]any{
-		l.userID, agenda.Flag(l.channels), strconv.Itoa(readBatch), strconv.Itoa(left.skip), from,
+		l.userID, agenda.Flag(l.channels), strconv.Itoa(most), strconv.Itoa(left.skip), from,
 	}, backlog...)
 	answer, err := l.agendas.Read(l.ctx, "readon", l.agendas.PartitionOf(l.userID), args)
 	if err != nil {
@@ -364,7 +366,7 @@ func (l *look) readOn(left *rest, put func(*reply.Reader), backlog ...any) (bool
 	}
 	put(r)
 	found := len(answer) / fields
-	if l.read += found; found < readBatch {
+	if l.read += found; found < most {
 		left.count = 0
 		put(&reply.Reader{})
 	}
@@ -379,7 +381,7 @@ func (l *look) standIn(left *rest) bool {
 		like.Arrival++
 		like.ID, like.Expires, like.Accepted = "", 0, max(like.Accepted, l.now)
 		left.last = &like
-		l.Agenda().Restore(left.last, like.Arrival)
+		l.Agenda().Restore(left.last)
 	}
 	left.count -= n
 	l.standIns -= n

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -12,7 +11,6 @@ import (
 	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
 	"github.com/pacer-notify/pacer/internal/agenda/player"
 	"github.com/pacer-notify/pacer/internal/notification"
-	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
 // Lookup returns what is known of a notification, or [notification.ErrNotFound].
@@ -90,7 +88,7 @@ func (a *Agendas) placeOf(ctx context.Context, userID string, states []*agenda.S
 			}
 		}
 	}
-	if err := l.Play(never, l.Asked); err != nil {
+	if err := l.Play(l.Asked); err != nil {
 		return err
 	}
 	for i, state := range states {
@@ -119,7 +117,11 @@ func (l *look) describe(state *agenda.State, k *known, f *player.Fate) {
 		if n := l.notes[state.ID]; n != nil {
 			state.Reason = l.heldBy(n)
 		}
-	case f.Goes:
+	case f.Reason != "":
+		state.Doomed, state.Reason = true, f.Reason
+		state.Detail = l.doom(l.notes[state.ID], f)
+	default:
+		state.Estimate = l.estimate(l.notes[state.ID], k, f)
 		state.DeliverAt = max(f.At, l.now).Time()
 		if k.waits {
 			state.Ahead = f.Ahead
@@ -128,12 +130,6 @@ func (l *look) describe(state *agenda.State, k *known, f *player.Fate) {
 			state.Reason = player.ReasonOf(settings.Plan, f.By)
 			state.Detail = settings.Explain(f.By, l.now.Time(), f.Until.Time())
 		}
-	case f.Reason != "":
-		state.Doomed, state.Reason = true, f.Reason
-		state.Detail = l.doom(l.notes[state.ID], f)
-	default:
-		state.DeliverAt, state.Estimate = max(l.Now(), l.notes[state.ID].Due).Time(), true
-		state.Ahead = k.before
 	}
 }
 
@@ -144,12 +140,10 @@ func (l *look) doom(n *player.Note, f *player.Fate) string {
 	case notification.ReasonQuietHours:
 		return settings.ExplainDrop(l.now.Time(), f.At.Time(), f.Until.Time())
 	case notification.ReasonExpired:
-		return fmt.Sprintf("expires at %s, before it could go out at %s", moment(n.Expires), moment(f.At))
+		return fmt.Sprintf("expires at %s, before it could go out at %s", agenda.ClockTime(n.Expires),
+			agenda.ClockTime(f.At))
 	case notification.ReasonMaxDefer:
 		return agenda.SlotTooLate(f.At, f.AtLeast, settings.MaxDefer) + ": it expires"
 	}
 	return ""
 }
-
-// moment writes a moment for people.
-func moment(at throttle.Micros) string { return at.Time().UTC().Format(time.RFC3339Nano) }

@@ -70,7 +70,7 @@ func (a *Agendas) promisesOf(ctx context.Context, userID string, requests []noti
 			}
 		}
 	}
-	if err := l.Play(never, l.Asked); err != nil {
+	if err := l.Play(l.Asked); err != nil {
 		return err
 	}
 	for _, index := range indexes {
@@ -160,12 +160,21 @@ func (l *look) reach(n *player.Note) error {
 	return nil
 }
 
+// estimate reports whether all that is known of a notification is when it goes at the earliest, and notes that. It is
+// when what goes before it was not read.
+func (l *look) estimate(n *player.Note, k *known, f *player.Fate) bool {
+	if f.Reason == "" && !f.Goes {
+		f.At, f.Ahead = max(n.Due, l.Now()), max(k.before, l.Gone(n.Category))
+		f.By, f.Until = l.Agenda().BlockedBy(n.Category), f.At
+	}
+	return f.Reason == "" && (l.partly || !f.Goes)
+}
+
 // tooLate names the limit for which a notification would go too late, by what becomes of it; "" when it goes in time.
-func (l *look) tooLate(q notification.PromiseRequest, f *player.Fate, since throttle.Micros) string {
-	late := f.Goes && q.MaxWait != nil && f.At.Sub(since) > *q.MaxWait
-	open := !f.Goes && f.Reason == "" && q.MaxWait != nil
+func (l *look) tooLate(q notification.PromiseRequest, f *player.Fate, since throttle.Micros, estimate bool,
+) string {
 	switch {
-	case late, open, f.Reason == notification.ReasonTooLate:
+	case q.MaxWait != nil && f.Reason == "" && (estimate || f.At.Sub(since) > *q.MaxWait), f.Reason == notification.ReasonTooLate:
 		return "max_wait " + timespan.Text(*q.MaxWait)
 	case f.Reason == notification.ReasonMaxDefer:
 		return "max_defer " + timespan.Text(l.settingsOf(q.Category).MaxDefer)
@@ -202,10 +211,7 @@ func (l *look) promiseOf(q notification.PromiseRequest, one *question) notificat
 	for by := one.replacedBy; by != nil; by = by.replacedBy {
 		f = *by.fate
 	}
-	estimate := !f.Goes && f.Reason == ""
-	if estimate {
-		f.At, f.Ahead = max(n.Due, l.Now()), one.before
-	}
+	estimate := l.estimate(n, one.known, &f)
 	p := notification.Promise{
 		Decision: notification.DecisionNow, DeliverAt: max(f.At, l.now).Time(), Place: f.Ahead + 1,
 		Reason: player.ReasonOf(l.settingsOf(q.Category).Plan, f.By), Estimate: estimate,
@@ -224,7 +230,7 @@ func (l *look) promiseOf(q notification.PromiseRequest, one *question) notificat
 		p.DeliverAt, p.Reason = f.Until.Time(), f.Reason
 		fallthrough
 	default:
-		p.TooLate = l.tooLate(q, &f, max(l.now, n.NotBefore))
+		p.TooLate = l.tooLate(q, &f, max(l.now, n.NotBefore), estimate)
 	}
 	return p
 }

@@ -12,8 +12,7 @@ import (
 
 // Sampled is the backlog of one user that a sample found.
 type Sampled struct {
-	UserID, Category string
-	Partition        int
+	Category string
 	// Size counts the backlog, IDs are some of it: all of up to [sampledPlaces], else the first, the last, and others
 	// evenly between them.
 	Size int
@@ -47,7 +46,7 @@ func (a *Agendas) Backlogs(ctx context.Context, userID string) ([]Sampled, error
 		if err != nil {
 			return nil, fmt.Errorf("count a backlog: %w", err)
 		}
-		one := Sampled{UserID: userID, Category: category, Partition: partition, Size: int(size)}
+		one := Sampled{Category: category, Size: int(size)}
 		if one.IDs, err = a.membersAt(ctx, key, places(size)); err != nil {
 			return nil, err
 		}

@@ -94,6 +94,14 @@ func (h *Ahead) Asked() bool { return h.open == 0 }
 // Now is how far it was played.
 func (h *Ahead) Now() throttle.Micros { return h.now }
 
+// Gone is how many have gone of a category, and of those that share caps with it.
+func (h *Ahead) Gone(category string) int {
+	if i, shares := h.component[category]; shares {
+		return h.gone[i]
+	}
+	return 0
+}
+
 // Share notes which categories share caps, those that are named together.
 func (h *Ahead) Share(components [][]string) {
 	h.gone = make([]int, len(components))
@@ -104,10 +112,10 @@ func (h *Ahead) Share(components [][]string) {
 	}
 }
 
-// Play goes on until it is enough, nothing is left, or a moment has come. Afterwards no fate that is still open comes
+// Play goes on until it is enough, nothing is left, or no more may be read. Afterwards no fate that is still open comes
 // before [Ahead.Now].
-func (h *Ahead) Play(until throttle.Micros, enough func() bool) error {
-	for ; !enough() && h.now <= until && h.steps < aheadSteps; h.steps++ {
+func (h *Ahead) Play(enough func() bool) error {
+	for ; !enough() && h.steps < aheadSteps; h.steps++ {
 		if more, err := h.readOn(); err != nil || !more {
 			return err
 		}
@@ -186,17 +194,14 @@ func (h *Ahead) noteNights() {
 
 // going notes that a notification goes, before its admission counts.
 func (h *Ahead) going(n *Note) {
-	i, shares := h.component[n.Category]
 	if f := h.fates[n]; f != nil {
 		h.tell(f, n, n.Admitted)
-		if f.Goes = true; shares {
-			f.Ahead = h.gone[i]
-		}
+		f.Goes, f.Ahead = true, h.Gone(n.Category)
 		if night := h.nights[n.Category]; night.known && n.Due <= night.at {
 			f.By, f.Until = night.by, night.at
 		}
 	}
-	if shares {
+	if i, shares := h.component[n.Category]; shares {
 		h.gone[i]++
 	}
 	h.heard(n)

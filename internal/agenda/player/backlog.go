@@ -74,7 +74,7 @@ func (a *Agenda) track(category string) *Backlog {
 		}
 	}
 	if b == nil {
-		b = &Backlog{agenda: a, category: category, oldest: math.MaxInt64}
+		b = &Backlog{agenda: a, category: category, by: throttle.Cause{Rule: throttle.NoRule}, oldest: math.MaxInt64}
 		a.tracks = append(a.tracks, b)
 	}
 	if settings := a.cfg.Settings(category); settings != b.settings {

@@ -8,14 +8,11 @@ import (
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
-// Restore puts in a notification that a store says waits: at the place in its backlog that an arrival gives it or,
+// Restore puts in a notification that a store says waits: at the place in its backlog that its arrival gives it or,
 // while it is due later, among what is later.
-func (a *Agenda) Restore(n *Note, arrival int64) {
+func (a *Agenda) Restore(n *Note) {
 	b := a.track(n.Category)
-	n.place, n.bypasses = arrival, b.settings.bypasses(n.Priority)
-	if n.CollapseKey != "" {
-		a.keyed[n.collapseName()] = n
-	}
+	n.place, n.bypasses = n.Arrival, b.settings.bypasses(n.Priority)
 	if n.Due > 0 {
 		a.postpone(n, n.Due)
 		return
@@ -34,6 +31,9 @@ func (a *Agenda) Block(category string, until throttle.Micros, by throttle.Cause
 		b.inTime = math.MaxInt
 	}
 }
+
+// BlockedBy is what blocked a backlog last.
+func (a *Agenda) BlockedBy(category string) throttle.Cause { return a.track(category).by }
 
 // Remember notes the arrival of the newest notification with a collapse key.
 func (a *Agenda) Remember(category, collapseKey string, arrival int64) {
