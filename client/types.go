@@ -69,11 +69,13 @@ type View struct {
 	// Attempts counts the attempts to deliver it, Deferrals how often it was deferred to wait for a slot.
 	Attempts  int `json:"attempts"`
 	Deferrals int `json:"deferrals"`
-	// Reason says why it waits or ended. While it waits, DeliverAt says when it is expected to be sent.
+	// Reason says why it waits or ended. While it waits, DeliverAt says when it is expected to be sent; with Estimate, no
+	// more than that it is not sent before.
 	Reason string `json:"reason,omitempty"`
 	// Detail is the reason in words, with what decides it.
 	Detail    string    `json:"detail,omitempty"`
 	DeliverAt time.Time `json:"deliver_at,omitzero"`
+	Estimate  bool      `json:"estimate,omitempty"`
 	// Partial is true when Redis did not respond in time: what waits shows as queued, and is maybe not.
 	Partial bool `json:"partial,omitempty"`
 	// Place is its place among what waits of its user, where 1 goes next; 0 when it does not wait for a slot. Decision
