@@ -26,6 +26,8 @@ type delivery struct {
 	arrived  time.Time
 	// accepted reports whether the receiver responded with success.
 	accepted bool
+	// refused reports whether it surely reached nobody, so that it counts in no window.
+	refused bool
 }
 
 // behaviour responds in place of the receiver and returns the status that it sent.
@@ -83,6 +85,7 @@ func (r *receiver) take(w http.ResponseWriter, request *http.Request) {
 		status := behave(w, request, d)
 		r.mu.Lock()
 		r.got[at].accepted = status >= 200 && status < 300
+		r.got[at].refused = status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests
 		r.mu.Unlock()
 		return
 	}

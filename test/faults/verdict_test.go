@@ -46,6 +46,9 @@ func (d *deployment) count() verdict {
 		if one.accepted {
 			seen[one.key]++
 		}
+		if one.refused {
+			continue
+		}
 		moment := one.admitted
 		if d.scenario.byArrival {
 			moment = throttle.Micros(one.arrived.UnixMicro())
