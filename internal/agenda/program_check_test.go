@@ -33,7 +33,9 @@ for i = 2, #ARGV do
   local f = redis.call('HMGET', q .. 't:' .. u, 'state', 'msg', 'pending_since')
   users[#users + 1] = { u, f[1] or '', f[2] and 1 or 0, redis.call('HGET', p .. 'a:' .. u, '') or '',
     redis.call('ZSCORE', p .. 'wakeups', u) or '', redis.call('ZSCORE', q .. 'scheduled', u) or '',
-    redis.call('ZSCORE', q .. 'lease', u) and 1 or 0, f[3] or '0' }
+    redis.call('ZSCORE', q .. 'lease', u) and 1 or 0, f[3] or '0',
+    redis.call('HLEN', p .. 'a:' .. u) - redis.call('HEXISTS', p .. 'a:' .. u, '') -
+      redis.call('HEXISTS', p .. 'a:' .. u, '!') }
 end
 return { redis.call('HGETALL', p .. 'c'), redis.call('HLEN', p .. 'v'), redis.call('ZCARD', p .. 'e'),
   redis.call('LRANGE', q .. 'pending', 0, -1), redis.call('LRANGE', q .. 'active', 0, -1), users }
@@ -51,6 +53,7 @@ type snapshot struct {
 type standing struct {
 	state, process    string
 	message, leased   bool
+	waits             bool // something of the user
 	generation        int64
 	heldUntil         int64
 	since             int64 // when it became pending
@@ -79,6 +82,7 @@ func (p *program) look(int) {
 			state: f[1].(string), message: f[2].(int64) == 1, stands: integer(f[4].(string)),
 			scheduled: integer(f[5].(string)),
 			leased:    f[6].(int64) == 1, since: integer(strings.TrimSuffix(f[7].(string), "000")),
+			waits: f[8].(int64) > 0,
 		}
 		if at := strings.Fields(f[3].(string)); len(at) == 3 {
 			st.generation, st.process, st.heldUntil = integer(at[0]), at[1], integer(at[2])
@@ -108,12 +112,14 @@ func (s snapshot) holders() map[string]standing {
 	return held
 }
 
-// first are the users whose wake-ups a pull of n takes: the oldest, but for copies, and those whose task is gone.
+// first are the users whose wake-ups a pull of n takes: the oldest, but for copies. Of somebody for whom nothing waits,
+// or whose wake-up is at work, the task has to be there.
 func (s snapshot) first(n int) []string {
 	var users []string
 	for i := len(s.pending) - 1; i >= max(0, len(s.pending)-n); i-- {
-		if user := s.pending[i]; s.agendas[user].message && s.agendas[user].state == "pending" &&
-			!slices.Contains(users, user) {
+		user := s.pending[i]
+		st := s.agendas[user]
+		if !slices.Contains(users, user) && (st.waits && st.generation == 0 || st.message && st.state == "pending") {
 			users = append(users, user)
 		}
 	}

@@ -112,14 +112,14 @@ func TestProgramsFindFaults(t *testing.T) {
 			from: 13,
 		},
 		"caps are not left by what is refunded": {
-			old: "for name in string.gmatch(f[9] or '', '%S+') do", replacement: "for name in string.gmatch('', '%S+') do",
+			old: "for name in string.gmatch(f[3] or '', '%S+') do", replacement: "for name in string.gmatch('', '%S+') do",
 			from: 75,
 		},
 		"caps of channels end what they do not count": {
 			old: "return not (rule.named and plan.named[rule.named].channels)", replacement: "return true", from: 893,
 		},
 		"categories do not share a cap": {
-			old: "partition .. 'cap:' .. cap.name .. ':' .. user", replacement: "partition .. 'cap:' .. cap.name .. category .. user",
+			old: "partition .. 'cap:' .. named[n].name .. ':' .. user", replacement: "partition .. 'cap:' .. named[n].name .. category .. user",
 			from: 15,
 		},
 		"what stands behind one that a cap held is not looked at": {

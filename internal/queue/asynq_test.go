@@ -122,9 +122,10 @@ func TestAsynqRecoversWhatWasAtWork(t *testing.T) {
 	if err != nil || info.Retried != 0 || info.MaxRetry != math.MaxInt32 {
 		t.Errorf("it is %+v, %v", info, err)
 	}
-	reply := run(t, conn, 0, `local task = pop_pending(1)[1]
-make_active({ task.id })
-return is_wakeup(task.message) and 1 or 0`)
+	reply := run(t, conn, 0, `local id = pop_pending(1)[1]
+local message = message_of(id)
+make_active({ id })
+return is_wakeup(message) and 1 or 0`)
 	if reply != int64(1) {
 		t.Error("it is no wake-up any more")
 	}
@@ -188,10 +189,11 @@ func TestForeignTasksAreArchived(t *testing.T) {
 	conn.HSet(t.Context(), "asynq:{push-0}:t:odd", "msg", "\xff\xff", "state", "pending")
 	conn.LPush(t.Context(), "asynq:{push-0}:pending", "odd")
 	server := serve(t, conn, queue.ServerConfig{Partitions: 1})
-	found, _ := run(t, conn, 0, `local found, tasks_found = {}, pop_pending(9)
-for _, task in ipairs(tasks_found) do
-  make_active({ task.id })
-  if not is_wakeup(task.message) then found[#found + 1] = task.id found[#found + 1] = task.message end
+	found, _ := run(t, conn, 0, `local found = {}
+for _, id in ipairs(pop_pending(9)) do
+  local message = message_of(id)
+  make_active({ id })
+  if not is_wakeup(message) then found[#found + 1] = id found[#found + 1] = message end
 end
 return found`).([]any)
 	if len(found) != 6 {

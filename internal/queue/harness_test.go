@@ -61,7 +61,9 @@ func schedule(t *testing.T, conn redis.UniversalClient, partition int, user stri
 func pull(t *testing.T, conn redis.UniversalClient, partition, n int) []string {
 	t.Helper()
 	reply, _ := run(t, conn, partition, `local ids = {}
-for _, task in ipairs(pop_pending(tonumber(ARGV[1]))) do ids[#ids + 1] = task.id end
+for _, id in ipairs(pop_pending(tonumber(ARGV[1]))) do
+  if message_of(id) then ids[#ids + 1] = id end
+end
 make_active(ids)
 return ids`, n).([]any)
 	var ids []string

@@ -25,11 +25,12 @@ end
 
 local TYPE = field(10, 'pacer:wakeup')
 
--- message returns a wake-up's message. asynq's proto/asynq.proto numbers its fields: type, id, queue, retry (the
--- largest number: asynq must not archive what is only throttled) and timeout (300 s).
-local function message(user)
-  return TYPE .. field(26, user) .. field(34, queue_name) .. '\40\255\255\255\255\7' .. '\64\172\2'
-end
+-- What every message ends in: queue, retry (the largest number: asynq must not archive what is only throttled) and timeout
+-- (300 s).
+local SETTINGS = field(34, queue_name) .. '\40\255\255\255\255\7\64\172\2'
+
+-- message returns a wake-up's message. asynq's proto/asynq.proto numbers its fields; type and id come first.
+local function message(user) return TYPE .. field(26, user) .. SETTINGS end
 
 local function is_wakeup(text) return string.find(text, TYPE, 1, true) == 1 end
 
@@ -79,21 +80,16 @@ local function remove_task(user, state)
   end
 end
 
--- pop_pending pops up to n pending tasks, oldest first, and returns their ids and messages. It skips deleted tasks, and
--- copies: a task may be in the list twice, because it was pushed again when nobody could tell that it was there
--- already. The caller makes active those that it keeps.
-local function pop_pending(n)
-  local found, popped = {}, {}
-  for _, id in ipairs(redis.call('RPOP', tasks .. 'pending', digits(n)) or {}) do
-    local f = redis.call('HMGET', task_key(id), 'msg', 'state')
-    if f[1] and f[2] == 'pending' and not popped[id] then
-      popped[id] = true
-      found[#found + 1] = { id = id, message = f[1] }
-    elseif not f[1] then
-      redis.call('DEL', task_key(id)) -- what the forwarder wrote of a task that was deleted before
-    end
-  end
-  return found
+-- pop_pending pops up to n pending tasks, oldest first, and returns their ids. Some may have been deleted, or come twice;
+-- see message_of.
+local function pop_pending(n) return redis.call('RPOP', tasks .. 'pending', digits(n)) or {} end
+
+-- message_of returns the message of a task that was popped; nil for one that was deleted, and for a copy: a task may be in
+-- the list twice, because it was pushed again when nobody could tell that it was there already.
+local function message_of(id)
+  local f = redis.call('HMGET', task_key(id), 'msg', 'state')
+  if f[1] and f[2] == 'pending' then return f[1] end
+  if not f[1] then redis.call('DEL', task_key(id)) end -- what the forwarder wrote of a task that was deleted before
 end
 
 -- make_active marks tasks as active.

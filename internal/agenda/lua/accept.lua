@@ -44,25 +44,23 @@ local function replace_earlier(agenda, n)
 end
 
 -- store writes a notification's hash. `optional` are the fields that few notifications have, as name, value, and so on.
+local stored = {}
 local function store(n, state, optional)
+  stored[n.id] = true
   call('HSET', partition .. 'n:' .. n.id, 'u', n.user, 'c', n.category, 'p', n.priority, 'v', digits(n.arrival),
     'A', digits(n.accepted), 'b', n.payload, 's', state, unpack(optional))
 end
 
 local function optional_fields(n, from, joined)
-  local optional = {}
-  local function add(name, value)
-    optional[#optional + 1] = name
-    optional[#optional + 1] = value
-  end
-  if n.send_at ~= '0' then add('t', n.send_at) end
-  if n.expires_at ~= '0' then add('e', n.expires_at) end
-  if n.collapse ~= '' then add('k', n.collapse) end
-  if n.bypasses then add('i', '1') end
-  if n.before == '1' then add('d', '1') end
-  if from then add('l', digits(from)) end
-  if joined and joined ~= 0 then add('j', digits(joined)) end
-  return optional
+  local f, i = {}, 0
+  if n.send_at ~= '0' then f[i + 1], f[i + 2], i = 't', n.send_at, i + 2 end
+  if n.expires_at ~= '0' then f[i + 1], f[i + 2], i = 'e', n.expires_at, i + 2 end
+  if n.collapse ~= '' then f[i + 1], f[i + 2], i = 'k', n.collapse, i + 2 end
+  if n.bypasses then f[i + 1], f[i + 2], i = 'i', '1', i + 2 end
+  if n.before == '1' then f[i + 1], f[i + 2], i = 'd', '1', i + 2 end
+  if from then f[i + 1], f[i + 2], i = 'l', digits(from), i + 2 end
+  if joined and joined ~= 0 then f[i + 1], f[i + 2] = 'j', digits(joined) end
+  return f
 end
 
 -- goes_first reports whether a notification comes before the one that blocks its backlog, or has replaced it.
@@ -118,7 +116,7 @@ local function accept_in_flight(n)
   call('HSETNX', partition .. 'sweep', 'last', digits(now))
 end
 
-local function accept(n)
+local function accept(agenda, n)
   if n.arrival == 0 then n.arrival = last + 1 end
   last = math.max(last, n.arrival)
   if ARGV[3] == '1' then elsewhere[n.category] = (elsewhere[n.category] or 0) + 1 end
@@ -126,7 +124,7 @@ local function accept(n)
   note_history('A', n.category)
   if #n.state > 1 then n.before, n.state = string.match(n.state, '^%a(%d?)'), string.gsub(n.state, '^(%a)%d', '%1') end
   if string.sub(n.state, 1, 1) == 's' then return accept_in_flight(n) end
-  local agenda, from = open_agenda(n.user), nil
+  local from
   if n.collapse ~= '' then
     store(n, 'q', optional_fields(n))
     if superseded(n.category, n.user, n.id) then
@@ -141,11 +139,29 @@ local function accept(n)
   cover_rest(agenda)
 end
 
+-- What is known before of the ids and the users is asked for once for all.
+local some_known, wakeups
+do
+  local keys, users = {}, {}
+  for i = 4, #ARGV, 12 do
+    keys[#keys + 1], users[#users + 1] = partition .. 'n:' .. ARGV[i], ARGV[i + 2]
+  end
+  some_known = call('EXISTS', unpack(keys)) > 0
+  wakeups = call('ZMSCORE', partition .. 'wakeups', unpack(users))
+end
+
+-- first_with returns what was accepted with an id before; nil when nothing was.
+local function first_with(id)
+  if not some_known and not stored[id] then return nil end
+  local f = call('HMGET', partition .. 'n:' .. id, 'A', 'u', 'c', 'b')
+  return f[1] and { tonumber(f[1]), f[2], f[3], f[4] }
+end
+
 local result = { deferrals, 0 }
 for i = 4, #ARGV, 12 do
-  local first = call('HMGET', partition .. 'n:' .. ARGV[i], 'A', 'u', 'c', 'b')
-  if first[1] then
-    result[#result + 1] = { tonumber(first[1]), first[2], first[3], first[4] }
+  local first, nth = first_with(ARGV[i]), (i + 8) / 12
+  if first then
+    result[#result + 1] = first
   else
     local n = {
       id = ARGV[i], category = ARGV[i + 1], user = ARGV[i + 2], priority = ARGV[i + 3], send_at = ARGV[i + 4],
@@ -157,7 +173,9 @@ for i = 4, #ARGV, 12 do
       local arrival, age = string.match(ARGV[i + 8], '^(%d+) (%d+)$')
       n.arrival, n.accepted = tonumber(arrival), now - age
     end
-    accept(n)
+    local agenda = open_agenda(n.user)
+    if agenda.wakeup_at == nil then agenda.wakeup_at = tonumber(wakeups[nth] or nil) or false end
+    accept(agenda, n)
     result[#result + 1] = n.accepted
   end
 end

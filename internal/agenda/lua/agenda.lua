@@ -121,40 +121,58 @@ end
 --   most    while it is blocked: how many can go at most within max_defer, as of when it was blocked; 0 for any number
 --   ready   while it is not: since when what is in it may go, as far as the moment says so at which it was unblocked, or
 --           the try after a pause; 0 when it was never blocked or paused. Both are the last number of the field
-local agendas = {}
-local function open_agenda(user)
-  local agenda = agendas[user]
-  if agenda then return agenda end
-  agenda = {
-    user = user, key = partition .. 'a:' .. user, later = partition .. 'r:' .. user,
-    backlogs = {}, changed = {}, size = 0,
-  }
-  agendas[user] = agenda
-  local fields = redis.call('HGETALL', agenda.key)
-  for i = 1, #fields, 2 do
-    local category, value = fields[i], fields[i + 1]
-    if category == '' then
-      local generation, holder, held_until = string.match(value, '^(%d+) (%S*) (%d+)$')
-      agenda.generation, agenda.holder, agenda.held_until = generation, holder, tonumber(held_until)
-    elseif category == '+' then
-      agenda.has_later = true
-    elseif category == '!' then
-      agenda.personal = true
-    else
-      local next_, rule, capped, since, fresh, blocks, most =
-        string.match(value, '^(%d+) (%-?%d+) (%d) (%d+) (%d+) (%d+) (%d+)$')
-      local name, held = category .. ':' .. user, tonumber(capped) % 4
-      agenda.size = agenda.size + 1
-      agenda.backlogs[category] = {
-        category = category, name = name, key = partition .. 'w:' .. name, next = tonumber(next_),
-        rule = tonumber(rule), capped = held == 1, paused = held == 2, named = held == 3, since = tonumber(since),
-        seen = tonumber(capped) >= 4,
-        fresh = tonumber(fresh), blocks = tonumber(blocks), most = next_ ~= '0' and tonumber(most) or 0,
-        ready = next_ == '0' and tonumber(most) or 0,
-      }
-    end
+local agendas, open_agenda = {}, nil
+do
+  -- Many backlogs stand alike, above all those that nobody has looked at.
+  local states = {}
+
+  -- read_state returns the fields of a backlog that its agenda keeps. They are shared: nobody changes them.
+  local function read_state(text)
+    local state = states[text]
+    if state then return state end
+    local next_, rule, capped, since, fresh, blocks, most =
+      string.match(text, '^(%d+) (%-?%d+) (%d) (%d+) (%d+) (%d+) (%d+)$')
+    local held, blocked = tonumber(capped) % 4, next_ ~= '0'
+    state = {
+      next = tonumber(next_), rule = tonumber(rule), capped = held == 1, paused = held == 2, named = held == 3,
+      seen = tonumber(capped) >= 4, since = tonumber(since), fresh = tonumber(fresh), blocks = tonumber(blocks),
+      most = blocked and tonumber(most) or 0, ready = blocked and 0 or tonumber(most),
+    }
+    states[text] = state
+    return state
   end
-  return agenda
+
+  function open_agenda(user)
+    local agenda = agendas[user]
+    if agenda then return agenda end
+    agenda = {
+      user = user, key = partition .. 'a:' .. user, later = partition .. 'r:' .. user,
+      backlogs = {}, changed = {}, size = 0,
+      generation = nil, new = nil, wakeup_at = nil, later_due = nil, cap_logs = nil, common = nil,
+    }
+    agendas[user] = agenda
+    local fields = redis.call('HGETALL', agenda.key)
+    for i = 1, #fields, 2 do
+      local category, value = fields[i], fields[i + 1]
+      if category == '' then
+        local generation, holder, held_until = string.match(value, '^(%d+) (%S*) (%d+)$')
+        agenda.generation, agenda.holder, agenda.held_until = generation, holder, tonumber(held_until)
+      elseif category == '+' then
+        agenda.has_later = true
+      elseif category == '!' then
+        agenda.personal = true
+      else
+        local name, state = category .. ':' .. user, read_state(value)
+        agenda.size = agenda.size + 1
+        agenda.backlogs[category] = {
+          category = category, name = name, key = partition .. 'w:' .. name, next = state.next, rule = state.rule,
+          capped = state.capped, paused = state.paused, named = state.named, seen = state.seen, since = state.since,
+          fresh = state.fresh, blocks = state.blocks, most = state.most, ready = state.ready,
+        }
+      end
+    end
+    return agenda
+  end
 end
 
 -- mark_personal notes that the user has limits of their own.

@@ -14,6 +14,7 @@ local plan_for
 do
   -- shared_log returns what all plans of a user share of what was read from the log of a cap.
   local function shared_log(agenda, name, log)
+    agenda.cap_logs = agenda.cap_logs or {}
     local shared = agenda.cap_logs[name]
     if not shared then
       agenda.cap_logs[name] = log
@@ -23,13 +24,33 @@ do
     return shared
   end
 
+  -- lend gives the plan of the settings to a backlog, and has it forget the one before; nil when another backlog of the
+  -- same agenda has it, or when caps tie it to that agenda.
+  local function lend(plan, agenda)
+    if plan.cap_log.max > 0 or #plan.named > 0 or plan.lent_to == agenda then return nil end
+    plan.lent_to, plan.counters = agenda, nil
+    plan.state_log.newest, plan.state_log.nth = nil, nil
+    return plan
+  end
+
+  -- copy returns a copy of the plan of the settings, which shares with others of the agenda what it reads of caps.
+  local function copy(of, agenda)
+    local plan = copy_plan(of)
+    if plan.cap_log.max > 0 then plan.cap_log = shared_log(agenda, '', plan.cap_log) end
+    for n = 1, #plan.named do
+      local cap = plan.named[n]
+      cap.log = shared_log(agenda, cap.name, cap.log)
+    end
+    return plan
+  end
+
   -- plan_for returns the plan of a user's category.
   function plan_for(agenda, backlog, category_settings)
-    local plan = set_plan_keys(copy_plan(category_settings.plan), backlog.category, agenda.user)
-    agenda.cap_logs = agenda.cap_logs or {}
-    if plan.cap_log.max > 0 then plan.cap_log = shared_log(agenda, '', plan.cap_log) end
-    for _, cap in ipairs(plan.named) do cap.log = shared_log(agenda, cap.name, cap.log) end
-    return plan
+    local plan = backlog.plan
+    if plan and plan.backlog == backlog then return plan end
+    plan = lend(category_settings.plan, agenda) or copy(category_settings.plan, agenda)
+    plan.backlog = backlog
+    return set_plan_keys(plan, backlog.category, agenda.user)
   end
 end
 
@@ -39,7 +60,14 @@ local function find_first(backlog)
   if backlog.size == 0 then return end
   local found = redis.call('ZRANGE', backlog.key, '0', '1', 'WITHSCORES')
   if #found <= 2 then backlog.size = #found / 2 end
-  if found[1] then backlog.first = { id = found[1], place = tonumber(found[2]) } end
+  if found[1] then
+    -- What read_first finds out has its room already: a table that grows costs as much as a command.
+    backlog.first = {
+      id = found[1], place = tonumber(found[2]), accepted = nil, priority = nil, generation = nil, returned = nil,
+      failures = nil, expires = nil, collapse = nil, payload = nil, deferrals = nil, history = nil, joined = nil, due = nil,
+      not_before = nil, strays = nil,
+    }
+  end
 end
 
 -- read_first reads the first of a backlog. If that has expired, it ends it and finds the next. It returns false when the
@@ -50,11 +78,11 @@ local function read_first(agenda, backlog)
   local f = redis.call('HMGET', partition .. 'n:' .. id, 'A', 'p', 'g', 'o', 'f', 'e', 'k', 'b', 'd', 'h', 'j', 't', 'r',
     'n', 'l')
   if f[1] and not (f[6] and tonumber(f[6]) <= now) then
-    first.accepted, first.priority, first.generation = tonumber(f[1]), tonumber(f[2]), tonumber(f[3] or 0)
-    first.returned, first.failures, first.expires = tonumber(f[4] or 0), tonumber(f[5] or 0), f[6]
-    first.collapse, first.payload, first.deferrals = f[7], f[8], tonumber(f[9] or 0)
-    first.history, first.joined, first.due = f[10] or '', f[11], tonumber(f[13] or 0)
-    first.not_before, first.strays = math.max(tonumber(f[12] or 0), tonumber(f[14] or 0)), f[12] or f[14] or f[15]
+    first.accepted, first.priority, first.generation = tonumber(f[1]), tonumber(f[2]), number(f[3])
+    first.returned, first.failures, first.expires = number(f[4]), number(f[5]), f[6]
+    first.collapse, first.payload, first.deferrals = f[7], f[8], number(f[9])
+    first.history, first.joined, first.due = f[10] or '', f[11], number(f[13])
+    first.not_before, first.strays = math.max(number(f[12]), number(f[14])), f[12] or f[14] or f[15]
     return true
   end
   if budget <= 0 then return false end
@@ -172,7 +200,8 @@ do
   -- grant is a bound.
   local function may_be_next(contenders)
     local soonest
-    for i, backlog in ipairs(contenders) do
+    for i = 1, #contenders do
+      local backlog = contenders[i]
       if not backlog.at or backlog.at <= now then return i end
       if not soonest or backlog.at < contenders[soonest].at then soonest = i end
     end
@@ -211,8 +240,8 @@ do
   -- shadowed returns which shadow rules would have one wait that goes at a moment: a bit for each, the first the lowest.
   local function shadowed(plan, now, at)
     local which = 0
-    for i, rule in ipairs(plan.shadow) do
-      local from = bound(plan, rule, now)
+    for i = 1, #plan.shadow do
+      local from = bound(plan, plan.shadow[i], now)
       if from and from > at then which = which + 2 ^ (i - 1) end
     end
     return which

@@ -2,8 +2,10 @@
 
 -- set_plan_keys gives a plan the keys of a user's category.
 local function set_plan_keys(plan, category, user)
-  plan.state, plan.cap = partition .. plan.algorithm .. ':' .. category .. ':' .. user, partition .. 'u:' .. user
-  for _, cap in ipairs(plan.named) do cap.key = partition .. 'cap:' .. cap.name .. ':' .. user end
+  plan.state = partition .. plan.algorithm .. ':' .. category .. ':' .. user
+  if plan.cap_log.max > 0 then plan.cap = partition .. 'u:' .. user end
+  local named = plan.named
+  for n = 1, #named do named[n].key = partition .. 'cap:' .. named[n].name .. ':' .. user end
   spread_for(plan, user)
   return plan
 end

@@ -36,7 +36,6 @@
 --          0 when the wake-up is gone, 2 when it was pushed to the queue to come at once, 1 when this process holds it
 --          when it is held also: the moment to ask again, category and number of the rule that it waits for ("" and 0:
 --          none), number of categories, these
-local ARGV = ARGV
 local round, process = ARGV[1], ARGV[2]
 lease, retention = tonumber(ARGV[3]), ARGV[4]
 local capacity, pull = tonumber(ARGV[5]), tonumber(ARGV[6])
@@ -45,38 +44,35 @@ local capacity, pull = tonumber(ARGV[5]), tonumber(ARGV[6])
 -- share, so that one whose backlog expires, or who has many categories, does not delay the others.
 local BUDGET, LOOKS = 100, 400
 
-local common_of, cursor = {}, 10
-for _ = 1, tonumber(ARGV[9]) do
-  common_of[ARGV[cursor]] = tonumber(ARGV[cursor + 1])
-  cursor = cursor + 2
-end
-local settings = {}
-cursor = cursor + 1
-for _ = 1, tonumber(ARGV[cursor - 1]) do
-  settings[#settings + 1] = {
-    max_defer = tonumber(ARGV[cursor + 1]), bypass = tonumber(ARGV[cursor + 2]), exempt = tonumber(ARGV[cursor + 3]),
-    paused = tonumber(ARGV[cursor + 4]), drops = ARGV[cursor + 5] == '1', basis = ARGV[cursor + 6],
-    plan = read_plan(cursor + 7),
-  }
-  cursor = cursor + tonumber(ARGV[cursor]) + 1
-end
+-- The settings of the common categories; the wake-ups that are released, and those that are requested.
+local common, releases, requests = {}, {}, {}
+do
+  local cursor = 9
 
-local common = {}
-for category, number in pairs(common_of) do common[category] = settings[number] end
-
-local releases, requests = {}, {}
-for _ = 1, tonumber(ARGV[cursor]) do
-  releases[#releases + 1] = { user = ARGV[cursor + 1], generation = ARGV[cursor + 2] }
-  cursor = cursor + 2
-end
-cursor = cursor + 1
-while cursor <= #ARGV do
-  local request = { user = ARGV[cursor], generation = ARGV[cursor + 1], settings = {}, grants = 0 }
-  for i = 1, tonumber(ARGV[cursor + 2]) do
-    request.settings[ARGV[cursor + 1 + 2 * i]] = settings[tonumber(ARGV[cursor + 2 + 2 * i])]
+  -- next_arg returns the next argument, next_number the next as a number.
+  local function next_arg()
+    cursor = cursor + 1
+    return ARGV[cursor - 1]
   end
-  cursor = cursor + 3 + 2 * tonumber(ARGV[cursor + 2])
-  requests[#requests + 1] = request
+  local function next_number() return tonumber(next_arg()) end
+
+  local common_of, settings = {}, {}
+  for _ = 1, next_number() do common_of[next_arg()] = next_number() end
+  for i = 1, next_number() do
+    local after = cursor + 1 + next_number()
+    settings[i] = {
+      max_defer = next_number(), bypass = next_number(), exempt = next_number(), paused = next_number(),
+      drops = next_arg() == '1', basis = next_arg(), plan = read_plan(cursor),
+    }
+    cursor = after
+  end
+  for category, i in pairs(common_of) do common[category] = settings[i] end
+  for i = 1, next_number() do releases[i] = { user = next_arg(), generation = next_arg() } end
+  while cursor <= #ARGV do
+    local request = { user = next_arg(), generation = next_arg(), settings = {}, grants = 0 }
+    for _ = 1, next_number() do request.settings[next_arg()] = settings[next_number()] end
+    requests[#requests + 1] = request
+  end
 end
 
 -- Users whose wake-ups are used up; those of them whose task was active before; and users whose task becomes active
@@ -198,7 +194,7 @@ do
         set_seen(agenda, backlog, false)
       elseif not is_seen(backlog) then
         set_resumed(agenda, backlog)
-        backlog.plan = backlog.plan or plan_for(agenda, backlog, category_settings)
+        backlog.plan = plan_for(agenda, backlog, category_settings)
         find_first(backlog)
         add_contender(contenders, backlog)
       end
@@ -335,30 +331,35 @@ do
     return true
   end
 
+  -- awaits reports whether something waits for a user whose wake-up nobody holds: then a task of the user's name is that
+  -- wake-up, and need not be read.
+  local function awaits(agenda) return not agenda.generation and (agenda.size > 0 or agenda.has_later) end
+
   -- pull_wakeups pulls new wake-ups off the queue, and adds them and foreign tasks to the reply. It returns how many
   -- wake-ups it pulled.
   function pull_wakeups()
-    local found, foreign, place, new = pull > 0 and pop_pending(pull) or {}, {}, reserve(), 0
-    if #found > 0 then
+    local popped, foreign, place, found, new = pull > 0 and pop_pending(pull) or {}, {}, reserve(), 0, 0
+    if #popped > 0 then
       local generation = next_generation()
       redis.call('HSET', partition .. 'holders', process, digits(now))
-      for i, task in ipairs(found) do
-        if not is_wakeup(task.message) then
-          foreign[#foreign + 1] = task
-          starting[#starting + 1] = task.id
-        elseif serve_new(open_agenda(task.id), generation, #found - i + 1) then
-          new = new + 1
+      for i = 1, #popped do
+        local id = popped[i]
+        local agenda = open_agenda(id)
+        local message = not agenda.new and (awaits(agenda) and TYPE or message_of(id))
+        if message and is_wakeup(message) then
+          found = found + 1
+          if serve_new(agenda, generation, #popped - i + 1) then new = new + 1 end
+        elseif message then
+          foreign[#foreign + 1], foreign[#foreign + 2] = id, message
+          starting[#starting + 1] = id
         end
       end
-      count('pulls', #found)
+      count('pulls', found + #foreign / 2)
     end
     reply[place] = new
-    put(#foreign)
-    for _, task in ipairs(foreign) do
-      put(task.id)
-      put(task.message)
-    end
-    return #found - #foreign
+    put(#foreign / 2)
+    for i = 1, #foreign do put(foreign[i]) end
+    return found
   end
 end
 

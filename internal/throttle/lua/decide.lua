@@ -64,8 +64,9 @@ end
 -- 1; 0 when none does); and the earliest moment that every rule allows, which may have passed (0: no rule bounds it).
 local function free(plan, now)
   local at, why, latest = now, 0, 0
-  for r, rule in ipairs(plan.rules) do
-    local from = bound(plan, rule, now)
+  local rules = plan.rules
+  for r = 1, #rules do
+    local from = bound(plan, rules[r], now)
     if from and from > latest then
       latest = from
       if from > at then at, why = from, r end
@@ -119,6 +120,7 @@ end
 -- opened returns what free returned, moved out of the closed intervals for what expires at plan.expires. When these
 -- decide, the number is -1 - that of the rule.
 local function opened(plan, at, why, latest)
+  if #plan.closed == 0 then return at, why, latest end
   local opens = open(plan, at, plan.expires)
   if opens > at then why = -1 - why end
   return opens, why, open(plan, latest, plan.expires)
@@ -139,7 +141,8 @@ local function charge(plan, now, at, token)
     end
   end
   if plan.cap_log.max > 0 then charge_log(plan.cap, plan.cap_log, now, at, token) end
-  for _, cap in ipairs(plan.named) do
+  for n = 1, #plan.named do
+    local cap = plan.named[n]
     if counts_in(plan, cap) then charge_log(cap.key, cap.log, now, at, token) end
   end
 end

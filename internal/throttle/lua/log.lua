@@ -23,7 +23,20 @@ local ROOM = 64
 
 -- digits writes a whole number of up to 2^53 in full. Every number in a command is written by it, or is text already:
 -- Redis itself writes numbers as if they were fractions, which takes longer than most commands.
-local function digits(n) return string.format('%d', n) end
+local digits
+do
+  local moments = {} -- a script writes few of them, again and again
+
+  function digits(n)
+    if n >= 0 and n < 1e9 then return string.format('%d', n) end
+    local text = moments[n] or string.format('%d', n)
+    moments[n] = text
+    return text
+  end
+end
+
+-- number reads a number that may be missing: then it is 0.
+local function number(text) return text and tonumber(text) or 0 end
 
 -- now_micros returns the time in µs since the epoch.
 local function now_micros()
