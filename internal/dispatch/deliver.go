@@ -31,8 +31,8 @@ func (d *Dispatcher) run(ctx context.Context, g *Grant) {
 	if !d.claim(ctx, g) {
 		return
 	}
-	release := d.keepLease(ctx, g)
-	defer release()
+	d.leases.keep(g)
+	defer d.leases.end(g)
 	ctx, ended := d.cfg.Trace(ctx, g, g.AskedAt, g.RepliedAt)
 	outcome := d.attempt(ctx, g)
 	ended(outcome)
@@ -54,9 +54,7 @@ func (d *Dispatcher) run(ctx context.Context, g *Grant) {
 
 // claim completes the grant; false when it must not be delivered.
 func (d *Dispatcher) claim(ctx context.Context, g *Grant) bool {
-	ctx, cancel := context.WithTimeout(ctx, d.cfg.ClaimTimeout)
-	defer cancel()
-	ok, err := d.store.Claim(ctx, g)
+	ok, err := d.store.Claim(within(d.claims.after(d.cfg.ClaimTimeout), ctx), g)
 	if err != nil {
 		d.cfg.Log.WarnContext(ctx,
 			"could not claim a grant; the notification will be granted again when its lease ends, if not sooner",
@@ -154,11 +152,7 @@ func (d *Dispatcher) send(ctx context.Context, g *Grant, deadline *push.Deadline
 		}
 	}()
 	timeout := cmp.Or(settings.Timeout, notification.DefaultTimeout)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
-	defer cancel()
-	uncut := context.AfterFunc(d.sending, cancel) //nolint:contextcheck // it only says that the shutdown ends
-	defer uncut()
-	return sender.Send(ctx, push.Message{
+	return sender.Send(within(d.sends.after(timeout), ctx), push.Message{
 		Notification: g.Notification, Attempt: g.Attempt, AdmittedAt: g.AdmittedAt, Deadline: deadline,
 		Passive: d.cfg.Passive(g.Notification, g.AdmittedAt),
 	})

@@ -146,10 +146,13 @@ type Dispatcher struct {
 	rounds    atomic.Uint64
 
 	// stopping ends with Stop; releasing ends Config.ReleaseTimeout after it, or when all loops have released their
-	// wake-ups; sending ends a little before Stop stops waiting.
-	stopping, releasing, sending   context.Context //nolint:containedctx // see above
-	stop, endReleasing, endSending context.CancelFunc
-	once                           sync.Once
+	// wake-ups; settling the same, or when all deliveries have ended; sending a little before Stop stops waiting.
+	stopping, releasing, settling, sending      context.Context //nolint:containedctx // see above
+	stop, endReleasing, endSettling, endSending context.CancelFunc
+	once                                        sync.Once
+
+	claims, sends, settles *deadlines // of the calls that a delivery makes
+	leases                 *leases
 
 	loops, archiving, deliveries sync.WaitGroup
 }
@@ -164,7 +167,10 @@ func New(cfg Config, store Store, queue Queue, senders push.Registry) *Dispatche
 	}
 	d.stopping, d.stop = context.WithCancel(context.Background())
 	d.releasing, d.endReleasing = context.WithCancel(context.Background())
+	d.settling, d.endSettling = context.WithCancel(context.Background())
 	d.sending, d.endSending = context.WithCancel(context.Background())
+	d.claims, d.sends, d.settles = newDeadlines(context.Background()), newDeadlines(d.sending), newDeadlines(d.settling)
+	d.leases = newLeases(d.extend)
 	return d
 }
 
@@ -206,12 +212,16 @@ func (d *Dispatcher) Stop() {
 // drain waits for all that is under way. The driver of a store that does not respond may not heed its context: then
 // drain takes as long as the driver does.
 func (d *Dispatcher) drain() {
-	timeout := time.AfterFunc(d.cfg.ReleaseTimeout, d.endReleasing)
+	releasing := time.AfterFunc(d.cfg.ReleaseTimeout, d.endReleasing)
+	settling := time.AfterFunc(d.cfg.ReleaseTimeout, d.endSettling)
 	d.loops.Wait()
-	timeout.Stop()
+	releasing.Stop()
 	d.endReleasing()
 	d.archiving.Wait()
 	d.deliveries.Wait()
+	settling.Stop()
+	d.endSettling()
+	d.leases.wait()
 }
 
 // InFlight is how many deliveries are being made. Those of which only the result is to be written are not counted.
