@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
@@ -125,29 +124,14 @@ func (a *Agendas) Accept(ctx context.Context, partition int, entries []Entry) ([
 	return a.acceptUnder(ctx, under, partition, entries)
 }
 
-// entryArgs is how many arguments the accept script takes for each entry.
-const entryArgs = 12
+// argsOfEntry is how many arguments the accept script takes for each entry.
+const argsOfEntry = 12
 
 func (a *Agendas) acceptUnder(ctx context.Context, under string, partition int, entries []Entry) ([]Placed, error) {
-	args := make([]any, 0, 3+entryArgs*len(entries))
+	args := make([]any, 0, 3+argsOfEntry*len(entries))
 	args = append(args, a.retention, under, Flag(a.cfg.Apart && !a.cfg.Guarded))
-	for _, e := range entries {
-		state := "t"
-		switch {
-		case e.InFlight != nil:
-			state = e.InFlight.state()
-		case e.Retrying:
-			state = "r"
-		}
-		state = state[:1] + string(e.Deferred) + state[1:]
-		arrival := strconv.FormatInt(e.Arrival, 10)
-		if e.Age > 0 { // a clock that was set back makes it negative
-			arrival += " " + strconv.FormatInt(e.Age.Microseconds(), 10)
-		}
-		settings := a.cfg.Settings(e.UserID, e.Category)
-		args = append(args, e.ID, e.Category, e.UserID, strconv.Itoa(int(e.Priority)), instant(e.SendAt),
-			instant(e.ExpiresAt), e.CollapseKey, e.Payload, arrival, state, passesOf(settings, e.Priority),
-			Flag(a.cfg.Personal(e.UserID)))
+	for i := range entries {
+		args = a.entryArgs(args, &entries[i])
 	}
 	answer, err := a.Run(ctx, a.accept, partition, args)
 	if err != nil {
@@ -167,6 +151,31 @@ func (a *Agendas) acceptUnder(ctx context.Context, under string, partition int, 
 		placed[i] = readPlaced(&r, i+2)
 	}
 	return placed, r.Fault
+}
+
+// entryArgs appends an entry as the accept script reads it.
+func (a *Agendas) entryArgs(args []any, e *Entry) []any {
+	arrival := number(e.Arrival)
+	if e.Age > 0 { // a clock that was set back makes it negative
+		arrival = fmt.Sprintf("%d %d", e.Arrival, e.Age.Microseconds())
+	}
+	return append(args, e.ID, e.Category, e.UserID, number(int64(e.Priority)), instant(e.SendAt), instant(e.ExpiresAt),
+		e.CollapseKey, e.Payload, arrival, e.state(), passesOf(a.cfg.Settings(e.UserID, e.Category), e.Priority),
+		Flag(a.cfg.Personal(e.UserID)))
+}
+
+// state is what becomes of an entry until it is due, as the accept script reads it.
+func (e *Entry) state() any {
+	switch {
+	case e.InFlight != nil:
+		state := e.InFlight.state()
+		return state[:1] + string(e.Deferred) + state[1:]
+	case e.Retrying:
+		return "r" + string(e.Deferred)
+	case e.Deferred != NotDeferred:
+		return "t" + string(e.Deferred)
+	}
+	return "t"
 }
 
 // readPlaced reads what the script says of one entry: when it was accepted, or what has its id.

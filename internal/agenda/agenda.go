@@ -339,10 +339,30 @@ func (a *Agendas) Retention() time.Duration { return a.cfg.Retention }
 // micros writes a duration for a script, in µs.
 func micros(d time.Duration) string { return strconv.FormatInt(d.Microseconds(), 10) }
 
-// instant writes a moment for a script, in µs since the epoch; 0 for the zero time.
-func instant(t time.Time) string {
-	if t.IsZero() {
-		return "0"
+// digits are arguments of almost every script. A text becomes an argument at the price of an object, a constant for
+// nothing.
+var digits = [...]any{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"}
+
+// number writes a whole number for a script.
+func number(n int64) any {
+	if n >= 0 && n < int64(len(digits)) {
+		return digits[n]
 	}
-	return strconv.FormatInt(t.UnixMicro(), 10)
+	return strconv.FormatInt(n, 10)
+}
+
+// instant writes a moment for a script, in µs since the epoch; 0 for the zero time.
+func instant(t time.Time) any {
+	if t.IsZero() {
+		return number(0)
+	}
+	return number(t.UnixMicro())
+}
+
+// Flag writes a truth value for a script.
+func Flag(b bool) any {
+	if b {
+		return number(1)
+	}
+	return number(0)
 }

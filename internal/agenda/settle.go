@@ -11,7 +11,7 @@ import (
 )
 
 // letters are the dispositions as the scripts write them.
-var letters = map[dispatch.Disposition]string{
+var letters = map[dispatch.Disposition]any{
 	dispatch.Delivered: "D", dispatch.Failed: "F", dispatch.Retry: "r", dispatch.Returned: "q",
 	dispatch.Expired: "E", dispatch.Cancelled: "C", dispatch.Replaced: "R", dispatch.Forgotten: "x",
 }
@@ -25,7 +25,7 @@ func (a *Agendas) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outc
 		}
 	}
 	args := make([]any, 0, 32)
-	args = append(args, g.Category, g.UserID, g.Notification.ID, strconv.Itoa(g.Generation), letters[o.Disposition],
+	args = append(args, g.Category, g.UserID, g.Notification.ID, number(int64(g.Generation)), letters[o.Disposition],
 		o.Reason, micros(o.RetryAfter), Flag(o.Refund), countOf(o), a.retention,
 		strconv.FormatInt(g.Epoch, 10), a.cfg.replyOf(o))
 	if o.Refund {
@@ -67,7 +67,7 @@ type endResult struct {
 
 // Extend extends the lease of a grant whose disposition can't be written yet.
 func (a *Agendas) Extend(ctx context.Context, g *dispatch.Grant) error {
-	args := []any{g.Notification.ID, strconv.Itoa(g.Generation), a.lease}
+	args := []any{g.Notification.ID, number(int64(g.Generation)), a.lease}
 	if err := a.extend.Run(ctx, a.Client, a.ScriptKeys(g.Partition), args...).Err(); err != nil {
 		return fmt.Errorf("extend the lease of notification %s: %w", g.Notification.ID, keyspace.Fault(err))
 	}
@@ -79,7 +79,7 @@ func (a *Agendas) endAll(ctx context.Context, partition int, deliveries []endReq
 	args := make([]any, 0, 1+5*len(deliveries))
 	args = append(args, a.retention)
 	for _, d := range deliveries {
-		args = append(args, d.Notification.ID, strconv.Itoa(d.Generation), letters[d.Disposition], d.Reason,
+		args = append(args, d.Notification.ID, number(int64(d.Generation)), letters[d.Disposition], d.Reason,
 			a.cfg.replyOf(d.Outcome))
 	}
 	written, err := a.end.Run(ctx, a.Client, a.ScriptKeys(partition), args...).Int64Slice()

@@ -115,7 +115,7 @@ func (a *Agendas) takeArgs(args []any, r dispatch.TakeRequest) []any {
 
 // passesOf says for a script what a priority does not wait for: 1 for nothing, 2 for closed intervals, 3 for what it
 // comes before, 4 for both.
-func passesOf(s Settings, p notification.Priority) string {
+func passesOf(s Settings, p notification.Priority) any {
 	exempt, overtakes := len(s.Plan.Closed) > 0 && p.AtLeast(s.ExemptFrom), s.Plan.Overtakes(int(p))
 	switch {
 	case p.AtLeast(s.BypassFrom):
@@ -215,12 +215,4 @@ func (r *takeReply) grant(userID string) *dispatch.Grant {
 		Deferrals: int(r.Number()), History: r.Text(), WaitsSince: throttle.Micros(r.Number()).Time(),
 		Basis: notification.ParseBasis(r.Text()), Epoch: r.epoch,
 	}
-}
-
-// Flag writes a truth value for a script.
-func Flag(b bool) string {
-	if b {
-		return "1"
-	}
-	return "0"
 }
