@@ -65,13 +65,10 @@ func (c *opsClient) look(ctx context.Context, command, path, id, query string) (
 }
 
 func (p *page) explanation(e *desk.Explanation) {
-	p.field("id", e.ID)
+	p.cause(e.ID, e.Standing)
 	p.field("user", e.UserID)
 	p.field("category", e.Category+", "+e.Priority+", by "+e.Channel)
 	p.field("status", string(e.Status))
-	if e.Standing != string(e.Status) {
-		p.field("because", e.Standing)
-	}
 	p.field("reply", verbatim(e.Reply))
 	if e.Ahead > 0 {
 		p.field("goes after", fmt.Sprintf("%d of the user's notifications, by priority, then arrival", e.Ahead))
@@ -146,13 +143,16 @@ func compact(text json.RawMessage) string {
 	return line.String()
 }
 
-// page prints names and texts, no wider than 80 columns.
-type page struct{ w io.Writer }
+// page prints names and texts, no wider than 80 columns, and tables as wide as the terminal.
+type page struct {
+	w     io.Writer
+	width int
+}
 
 // writePage prints a page.
 func writePage(to io.Writer, fill func(*page)) error {
 	w := bufio.NewWriter(to)
-	fill(&page{w})
+	fill(&page{w, widthOf(to)})
 	return w.Flush() // it tells whether everything could be written
 }
 
@@ -160,6 +160,14 @@ const (
 	// nameWidth is how wide a name may be for the texts beside it to stand in one column, columns how wide a page is.
 	nameWidth, columns = 12, 80
 )
+
+// cause prints what answers the question, before all else.
+func (p *page) cause(of, text string) {
+	for _, line := range wrap(of+": "+text, columns) {
+		_, _ = fmt.Fprintln(p.w, line)
+	}
+	_, _ = fmt.Fprintln(p.w)
+}
 
 // field prints a text beside its name, over several lines if it is long. It prints nothing for an empty text.
 func (p *page) field(name, text string) {

@@ -23,8 +23,10 @@ func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
 const betweenColumns = "  "
 
 // write prints the table. When it would be wider than the terminal, the last cell of each row gets a line of its own.
-func (t *table) write(to io.Writer) error {
-	page := widthOf(to)
+func (t *table) write(to io.Writer) error { return t.writeWithin(to, widthOf(to)) }
+
+// writeWithin is write for lines of at most so many columns.
+func (t *table) writeWithin(to io.Writer, page int) error {
 	widths := make([]int, len(t.rows[0]))
 	for _, row := range t.rows {
 		for i, cell := range row {

@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/desk"
+	"github.com/pacer-notify/pacer/internal/plural"
 )
 
 type userCommand struct {
@@ -34,30 +36,16 @@ func (c *userCommand) Run(ctx context.Context, to streams) error {
 }
 
 func (p *page) user(u *desk.User) {
-	p.field("user", fmt.Sprintf("%s, partition %d", u.UserID, u.Partition))
+	p.cause(u.UserID, u.Standing)
+	p.categories(u.Categories)
 	p.field("times in", zoneOf(time.Now()))
 	p.field("policy", basis(u.PolicyVersion, u.Zone))
-	p.field("standing", u.Standing)
+	p.field("partition", strconv.Itoa(u.Partition))
+	for _, c := range u.Categories {
+		p.waiting(&c)
+	}
 	for _, pause := range u.Pauses {
 		p.field("paused", fmt.Sprintf("%s by %s since %s %s", pause.Subject, pause.By, stamp(pause.At), pause.Why))
-	}
-	var free, unlimited []string
-	for _, c := range u.Categories {
-		if c.State == desk.StateFree && len(c.Waiting) == 0 && len(c.Admitted) == 0 {
-			if c.MaySendNow {
-				free = append(free, c.Category)
-			} else {
-				unlimited = append(unlimited, c.Category) // what keeps it from going stands above
-			}
-			continue
-		}
-		p.category(&c, strings.Contains(u.Standing, c.Standing))
-	}
-	if len(free) > 0 {
-		p.field("free", strings.Join(free, ", ")+": may send now")
-	}
-	if len(unlimited) > 0 {
-		p.field("free", strings.Join(unlimited, ", ")+": no limit holds the next back")
 	}
 	for _, d := range u.Devices {
 		p.device(&d)
@@ -75,33 +63,59 @@ func (p *page) user(u *desk.User) {
 	}
 }
 
-// category prints one category; said is true when its sentence stands on the page already.
-func (p *page) category(c *desk.UserCategory, said bool) {
-	if said {
-		p.field("category", c.Category+": "+strings.ReplaceAll(string(c.State), "_", " "))
-	} else {
-		p.field("category", c.Category+": "+c.Standing)
-	}
-	for _, rule := range c.Limits.Rules {
-		text := fmt.Sprintf("%s: %d used, %d left", strings.TrimPrefix(rule.Rule, "limit "), rule.Used, rule.Remaining)
-		if rule.FreesAt != nil {
-			text += ", the next free at " + stamp(*rule.FreesAt)
+// categories prints a line for each category in which something waits, or a limit is used, and counts the others.
+func (p *page) categories(all []desk.UserCategory) {
+	shown := table{rows: [][]string{{"CATEGORY", "WAIT", "STATE", "NEXT", "LIMITS"}}}
+	folded := 0
+	for _, c := range all {
+		if c.State == desk.StateFree && !c.Used() {
+			folded++
+			continue
 		}
-		p.field("  limit", text)
+		next := "–"
+		if c.NextAt != nil {
+			next = second(*c.NextAt)
+		} else if c.MaySendNow {
+			next = "now"
+		}
+		state := strings.ReplaceAll(string(c.State), "_", " ")
+		shown.add(c.Category, strconv.Itoa(c.Waits()), state, next, limitsOf(&c))
 	}
+	if len(shown.rows) > 1 {
+		_ = shown.writeWithin(p.w, p.width) // Flush tells
+	}
+	if folded > 0 {
+		_, _ = fmt.Fprintf(p.w, "(%s: nothing waits)\n", plural.Of(folded, "more category", "more categories"))
+	}
+	_, _ = fmt.Fprintln(p.w)
+}
+
+// limitsOf names the limits of a category as they were written, with what is left of each.
+func limitsOf(c *desk.UserCategory) string {
+	var all []string
+	for _, rule := range c.Limits.Rules {
+		text := fmt.Sprintf("%s (%d left", strings.TrimPrefix(rule.Rule, "limit "), rule.Remaining)
+		if rule.FreesAt != nil && rule.Remaining == 0 {
+			text += " until " + second(*rule.FreesAt)
+		}
+		all = append(all, text+")")
+	}
+	text := strings.Join(all, ", ")
 	if c.Limits.InForce == "user" {
-		p.field("  own limits", fmt.Sprintf("%s hold in place of the policy's %s", strings.Join(c.Limits.Own, ", "),
-			strings.Join(c.Limits.Policy, ", ")))
+		text += fmt.Sprintf("; the user's own %s for the policy's %s", strings.Join(c.Limits.Own, ", "),
+			strings.Join(c.Limits.Policy, ", "))
 	}
-	if n := len(c.Admitted); n > 0 {
-		p.field("  counted", fmt.Sprintf("%d, the latest at %s", n, stamp(c.Admitted[n-1])))
-	}
+	return text
+}
+
+// waiting prints the first of what waits in a category.
+func (p *page) waiting(c *desk.UserCategory) {
 	for _, item := range c.Waiting {
 		text := item.ID + " by " + item.Channel + ": " + item.WaitsFor
 		if item.Ahead > 0 {
 			text += fmt.Sprintf(", after %d of the user's notifications", item.Ahead)
 		}
-		p.field("  waits", text)
+		p.field("waits", text)
 	}
 }
 

@@ -13,13 +13,14 @@ import (
 	"github.com/pacer-notify/pacer/internal/desk"
 	"github.com/pacer-notify/pacer/internal/presence"
 	"github.com/pacer-notify/pacer/internal/push"
+	"github.com/pacer-notify/pacer/internal/redismemory"
 	"github.com/pacer-notify/pacer/internal/settings"
 )
 
 // Desk reports what is asked of the deployment. Besides the pauses that the deployment was told of, it knows those from
 // outside that the follower sees, unless that is nil.
 func (d *Deployment) Desk(follower *control.Follower) *desk.Desk {
-	know := &informant{d.Redis.Client, d.Control, follower}
+	know := &informant{d.Redis.Client, d.Control, follower, d.Memory}
 	return desk.New(desk.Config{
 		Store: d.Store, Users: d.Store, Agendas: outlook.Of(d.Agendas), Policy: d.Rules,
 		Pauses: know.pauses, Fleet: know.fleet,
@@ -32,6 +33,7 @@ type informant struct {
 	client   redis.UniversalClient
 	control  control.Store
 	follower *control.Follower // nil where nobody follows
+	memory   *redismemory.Watch
 }
 
 // pauses are those that the deployment was told of, and those from outside.
@@ -50,7 +52,7 @@ func (i *informant) fleet(ctx context.Context) (desk.Fleet, error) {
 	if err != nil || len(listed) == 0 {
 		return desk.Fleet{Workers: 1}, err
 	}
-	var all desk.Fleet
+	all := desk.Fleet{RedisFull: i.memory != nil && i.memory.Full()}
 	for _, p := range listed {
 		var report processReport
 		if json.Unmarshal(p.Report, &report) != nil {

@@ -39,11 +39,7 @@ func (m *Many) Run(ctx context.Context) {
 	defer ticker.Stop()
 	for {
 		for {
-			ran, err := m.RunJob(ctx)
-			if err != nil && ctx.Err() == nil {
-				m.Log.WarnContext(ctx, "a bulk job was interrupted; retrying", "error", err)
-			}
-			if err != nil || !ran {
+			if ran, err := m.RunJob(ctx); err != nil || !ran {
 				break
 			}
 		}
@@ -63,22 +59,12 @@ func (m *Many) RunJob(ctx context.Context) (bool, error) {
 	if j == nil || err != nil {
 		return false, err
 	}
-	known := seen{}
-	for redo := len(j.Batch) > 0; j.Status == control.JobRunning; redo = redo && len(j.Batch) > 0 {
-		began := time.Now()
-		if len(j.Batch) == 0 {
-			if j, err = m.nextBatch(ctx, j, known); err != nil {
-				return false, err
-			}
+	id := j.ID
+	if j, err = m.work(ctx, j); err != nil {
+		if ctx.Err() == nil {
+			m.Log.WarnContext(ctx, "a bulk job was interrupted; retrying", "job", id, "error", err)
 		}
-		n := len(j.Batch)
-		if j, err = m.changeBatch(ctx, j, redo); err != nil {
-			return false, err
-		}
-		n -= len(j.Batch)
-		if !sleep(ctx, time.Duration(n)*time.Second/time.Duration(max(1, m.Rate))-time.Since(began)) {
-			return false, ctx.Err()
-		}
+		return false, err
 	}
 	m.Log.InfoContext(ctx, "a bulk job has ended", "job", j.ID, "action", j.Action, "filter", j.Filter,
 		"status", j.Status, "done", j.Done, "skipped", j.Skipped, "refused", j.Refused)
@@ -87,6 +73,28 @@ func (m *Many) RunJob(ctx context.Context) (bool, error) {
 		Detail: fmt.Sprintf("%s: %d done, %d skipped, %d refused", j.ID, j.Done, j.Skipped, j.Refused),
 	})
 	return true, nil
+}
+
+// work makes the changes of a job, a batch at a time, until it has ended.
+func (m *Many) work(ctx context.Context, j *control.Job) (_ *control.Job, err error) {
+	known := seen{}
+	for redo := len(j.Batch) > 0; j.Status == control.JobRunning; redo = redo && len(j.Batch) > 0 {
+		began := time.Now()
+		if len(j.Batch) == 0 {
+			if j, err = m.nextBatch(ctx, j, known); err != nil {
+				return nil, err
+			}
+		}
+		n := len(j.Batch)
+		if j, err = m.changeBatch(ctx, j, redo); err != nil {
+			return nil, err
+		}
+		n -= len(j.Batch)
+		if !sleep(ctx, time.Duration(n)*time.Second/time.Duration(max(1, m.Rate))-time.Since(began)) {
+			return nil, ctx.Err()
+		}
+	}
+	return j, nil
 }
 
 // sleep waits, and returns false when ctx ends first.

@@ -202,24 +202,32 @@ const reasonExpiresAt = "expires_at"
 
 // waitedLast says what a notification that expired had waited for.
 func waitedLast(timeline []Step) string {
-	for _, step := range slices.Backward(timeline) {
-		if step.Kind == string(notification.StatusDeferred) {
-			return "while it was " + step.Kind + " " + strings.TrimPrefix(step.Detail, step.Kind+" ")
-		}
+	if held := lastDeferral(timeline); held != "" {
+		return "while it was " + held
 	}
 	return "before it could go out"
+}
+
+// lastDeferral says until when a notification was deferred last, and by what; "" when it never was.
+func lastDeferral(timeline []Step) string {
+	for _, step := range slices.Backward(timeline) {
+		if step.Kind == string(notification.StatusDeferred) {
+			return step.Kind + " " + strings.TrimPrefix(step.Detail, step.Kind+" ")
+		}
+	}
+	return ""
 }
 
 // ended says how a notification ended.
 func (d *Desk) ended(ctx context.Context, v *notification.View, e *Explanation) (string, error) {
 	switch e.Status {
 	case notification.StatusSending:
-		return "is being sent", nil
+		return "is being sent by " + e.Channel + atHost(v) + sendingSince(e.Timeline), nil
 	case notification.StatusDelivered:
 		if e.Reason == "" || e.Reason == string(notification.StatusDelivered) {
-			return "delivered", nil
+			return "delivered" + before(e.Timeline), nil
 		}
-		return e.Reason, nil
+		return e.Reason + before(e.Timeline), nil
 	case notification.StatusReplaced:
 		return "replaced: a newer notification with the same collapse_key took its place", nil
 	case notification.StatusCancelled:
@@ -233,7 +241,23 @@ func (d *Desk) ended(ctx context.Context, v *notification.View, e *Explanation) 
 		return "cancelled by " + cmp.Or(by, "its producer, or by an operator together with others"), err
 	default:
 	}
-	return undelivered(e), nil
+	return undelivered(v, e), nil
+}
+
+// sendingSince says when the attempt under way began.
+func sendingSince(timeline []Step) string {
+	if last := len(timeline) - 1; last >= 0 && timeline[last].Kind == notification.KindAttempt {
+		return " since " + moment(timeline[last].At)
+	}
+	return ""
+}
+
+// before says what had held one that was sent in the end; "" when nothing had.
+func before(timeline []Step) string {
+	if held := lastDeferral(timeline); held != "" {
+		return ", after it was " + held
+	}
+	return ""
 }
 
 // moved says under which id a notification goes on that was cancelled to be moved: next over the other channel, or
@@ -256,10 +280,13 @@ func (d *Desk) moved(ctx context.Context, v *notification.View, next string) (st
 }
 
 // undelivered says why a notification failed or expired.
-func undelivered(e *Explanation) string {
+func undelivered(v *notification.View, e *Explanation) string {
 	text := string(e.Status)
 	if e.Reason != "" && e.Reason != text {
 		text += ": " + e.Reason
+	}
+	if e.Status == notification.StatusFailed {
+		return text + atHost(v) + before(e.Timeline)
 	}
 	if e.Detail != "" {
 		text += ": " + e.Detail

@@ -17,6 +17,8 @@ type Fleet struct {
 	Workers, InFlight, Concurrency int
 	// ClockAhead is by how much the process's clock that differs most is ahead of Redis's.
 	ClockAhead time.Duration
+	// RedisFull says that Redis has hardly any memory left.
+	RedisFull bool
 	// Troubles are the hosts that are not called, once for each process that says so.
 	Troubles []Trouble
 }
@@ -85,6 +87,8 @@ func (s *situation) obstacle() string {
 		return "Redis does not respond: nothing goes out until it does"
 	case s.fleet.Workers == 0:
 		return "no worker is alive: nothing goes out until one is started"
+	case s.fleet.RedisFull:
+		return "Redis is full: nothing new gets in, and what waits may not go out, until it has room again"
 	}
 	return ""
 }

@@ -43,6 +43,7 @@ func TestWhatProcessesReportIsNamed(t *testing.T) {
 		},
 		{name: "AllBusy", fleet: desk.Fleet{Workers: 2, InFlight: 8, Concurrency: 8}},
 		{name: "RedisAway", fault: errors.New("away")},
+		{name: "RedisFull", fleet: desk.Fleet{Workers: 1, RedisFull: true}},
 		{name: "Clocks", fleet: desk.Fleet{Workers: 1, ClockAhead: -time.Hour}},
 		{name: "ItsHost", fleet: desk.Fleet{Workers: 1, Troubles: away}, bring: held("breaker_open")},
 		{name: "TheOnlyProvider", fleet: desk.Fleet{Workers: 1, Troubles: away[:1]}, bring: held("channel_paused")},
@@ -62,7 +63,7 @@ func TestWhatProcessesReportIsNamed(t *testing.T) {
 				w.says("user", u.Standing)
 				w.says("notification", e.Standing)
 				for _, category := range u.Categories {
-					if category.MaySendNow && (c.fleet.Workers == 0 || c.fault != nil) {
+					if category.MaySendNow && (c.fleet.Workers == 0 || c.fleet.RedisFull || c.fault != nil) {
 						t.Errorf("in category %s one may be sent now: %s", category.Category, category.Standing)
 					}
 				}

@@ -193,12 +193,12 @@ func (s *situation) conclude(c *UserCategory, windows *outlook.UserWindows, firs
 		c.Standing = out + ": its notifications end as cancelled, reason " + notification.ReasonOptedOut
 	case s.removed(c.Category):
 		c.State, c.Standing = StateRemoved, removedWords+": nothing goes out until it is back"
-		if c.count() > 0 {
+		if c.Waits() > 0 {
 			c.Standing += "; " + c.counts()
 		}
 	case p != nil:
 		c.State, c.Standing = StatePaused, pausedBy(p)+": nothing goes out until somebody resumes it"
-		if c.count() > 0 {
+		if c.Waits() > 0 {
 			c.Standing += "; " + c.counts()
 		}
 	case firstID != "":
@@ -212,7 +212,7 @@ func (s *situation) conclude(c *UserCategory, windows *outlook.UserWindows, firs
 		if c.MaySendNow {
 			c.Standing += "; a new one may go now"
 		}
-	case c.count() > 0:
+	case c.Waits() > 0:
 		c.State, c.Standing = StateQueued, c.counts()
 	case (bypasses || windows.Allowed) && s.obstacle() != "":
 		c.State, c.Standing = StateFree, "no limit holds the next one back, but "+s.obstacle()
@@ -223,6 +223,11 @@ func (s *situation) conclude(c *UserCategory, windows *outlook.UserWindows, firs
 	default:
 		next := windows.At.Time()
 		c.State, c.NextAt = StateLimited, optional(next)
+		if windows.Cause.Closed && s.policy.Settings(s.userID, c.Category).Drops {
+			c.Standing = "nothing waits; until " + moment(next) + " each new one ends as expired, because of " +
+				s.because(c.Category, windows) + ", then: drop"
+			break
+		}
 		c.Standing = "nothing waits; the next may go at " + moment(next) + ", because of " +
 			s.because(c.Category, windows)
 	}
@@ -276,7 +281,7 @@ func (s *situation) limits(category string, windows *outlook.UserWindows) Catego
 		l.Rules = append(l.Rules, rule)
 	}
 	of, own := s.policy.Settings("", category).Plan, s.policy.Settings(s.userID, category).Plan
-	for _, r := range of.Rules {
+	for _, r := range of.CategoryRules() {
 		l.Policy = append(l.Policy, r.String())
 	}
 	if !slices.Equal(of.Rules, own.Rules) {
@@ -297,9 +302,12 @@ var severity = []State{
 // standingsShown is how many categories the user's own sentence names.
 const standingsShown = 3
 
-// standing says in a sentence what holds the user's notifications back, or went wrong last.
+// standing says first how many wait, then in a sentence what holds the user's notifications back, or went wrong last.
 func (u *User) standing(s *situation) string {
 	var parts []string
+	if n := u.waiting(); n > 0 {
+		parts = append(parts, plural.Of(n, "waits", "wait"))
+	}
 	if obstacle := s.obstacle(); obstacle != "" {
 		parts = append(parts, obstacle)
 	}
@@ -336,14 +344,23 @@ func (u *User) pauseOfPartition() *control.Pause {
 	return nil
 }
 
+// waiting counts what waits in all categories.
+func (u *User) waiting() (n int) {
+	for _, c := range u.Categories {
+		n += c.Waits()
+	}
+	return n
+}
+
 // worst returns the sentences of the categories that are not free, the worst first. A pause or an opt-out of a category
-// counts whether something waits in it or not.
+// counts whether something waits in it or not; what a limit would do with the next one, only while nothing waits.
 func (u *User) worst() (parts []string) {
 	left := 0
 	for _, state := range severity {
 		for _, c := range u.Categories {
 			switch {
-			case c.State != state, state == StateLimited && !u.Known: // quiet hours hold for unknown ones, too
+			case c.State != state:
+			case state == StateLimited && (!u.Known || u.waiting() > 0): // quiet hours hold for unknown ones, too
 			case len(parts) < standingsShown:
 				parts = append(parts, c.Category+": "+c.Standing)
 			default:

@@ -88,7 +88,7 @@ type WaitingItem struct {
 type CategoryLimits struct {
 	InForce string    `json:"in_force" enum:"policy,user" doc:"Whose limits hold. A user cap of the policy holds in any case."`
 	Rules   []RuleUse `json:"rules" nullable:"false"`
-	Policy  []string  `json:"policy" nullable:"false" doc:"The rules of the policy for this category."`
+	Policy  []string  `json:"policy" nullable:"false" doc:"The rules of the policy for this category, without caps, which hold in any case."`
 	Own     []string  `json:"own,omitempty" doc:"The user's own rules, which stand in for those of the policy."`
 }
 
@@ -192,7 +192,7 @@ func (d *Desk) user(ctx context.Context, userID string) (*User, error) {
 	u.Week = s.week(u.Categories)
 	u.Pauses = s.concerning(u)
 	u.Known = len(latest)+len(u.Devices) > 0 || s.hasPreferences() ||
-		slices.ContainsFunc(u.Categories, UserCategory.used)
+		slices.ContainsFunc(u.Categories, UserCategory.Used)
 	u.Standing = u.standing(s)
 	return u, nil
 }
@@ -327,14 +327,14 @@ func brief(v *notification.View) Brief {
 	}
 }
 
-// used reports whether anything is known of the user in the category.
-func (c UserCategory) used() bool {
-	return c.count() > 0 || len(c.Admitted) > 0 ||
+// Used reports whether anything is known of the user in the category.
+func (c UserCategory) Used() bool {
+	return c.Waits() > 0 || len(c.Admitted) > 0 ||
 		slices.ContainsFunc(c.Limits.Rules, func(r RuleUse) bool { return r.Used > 0 })
 }
 
-// count is how many wait in the category.
-func (c UserCategory) count() int { return c.Queued + c.Deferred + c.Scheduled + c.Retrying + c.Held }
+// Waits is how many wait in the category.
+func (c UserCategory) Waits() int { return c.Queued + c.Deferred + c.Scheduled + c.Retrying + c.Held }
 
 func utc(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }
 

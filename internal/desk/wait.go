@@ -41,9 +41,14 @@ func (s *situation) waitOf(v *notification.View) wait {
 		return wait{state: stateOf(v), words: s.obstacle()}
 	}
 	w := s.waitForTime(v)
-	if s.fleet.Workers == 0 {
+	switch {
+	case s.fleet.Workers == 0:
 		w.words += ", and no worker is alive"
 		w.at = time.Time{}
+	case s.fleet.RedisFull && w.state == StateQueued:
+		return wait{state: w.state, words: s.obstacle()}
+	case s.fleet.RedisFull:
+		w.words += ", if Redis, which is full, has room by then"
 	}
 	return w
 }
@@ -62,7 +67,7 @@ func (s *situation) waitForTime(v *notification.View) wait {
 	case StateHeld:
 		w.words = fmt.Sprintf("waits for its provider: %s; next try at %s", s.fleet.whyHeld(v), moment(at))
 	case StateRetrying:
-		w.words = fmt.Sprintf("an attempt failed (%s), next attempt at %s", v.Reason, moment(at))
+		w.words = fmt.Sprintf("an attempt failed (%s%s), next attempt at %s", v.Reason, atHost(v), moment(at))
 	case StateScheduled:
 		w.words = "scheduled" + goes
 	case StateDeferred:
@@ -98,6 +103,14 @@ func (s *situation) whose(v *notification.View) string {
 		return ""
 	}
 	return "the user's own "
+}
+
+// atHost names the host that a notification goes to, where it is known.
+func atHost(v *notification.View) string {
+	if host := v.Host(); host != "" {
+		return " at " + host
+	}
+	return ""
 }
 
 // stateOf is the state of a category whose first this notification is.

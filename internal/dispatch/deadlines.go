@@ -9,8 +9,8 @@ import (
 // sharePart is the part of its timeout by which a context may end too soon, since others asked for it before.
 const sharePart = 50
 
-// deadlines gives contexts that end after a timeout, or with their parent. Calls that begin at about the same time share
-// one: a context and a timer for each of its three calls cost a delivery more than all else.
+// deadlines gives contexts that end after a timeout, or with their parent. Calls that begin at about the same time
+// share one: a context and a timer for each of its three calls cost a delivery more than all else.
 type deadlines struct {
 	parent context.Context //nolint:containedctx // of all that it gives
 

@@ -46,6 +46,9 @@ func (d *Dispatcher) run(ctx context.Context, g *Grant) {
 		d.cfg.Log.WarnContext(ctx, "a delivery finished after its lease had ended; discarded the result, because the notification has been granted again or has ended",
 			"notification_id", g.Notification.ID, "attempt", g.Attempt)
 	case outcome.Disposition == Failed:
+		d.cfg.Log.WarnContext(ctx, "a notification has failed, and is not tried again", "notification_id",
+			g.Notification.ID, "channel", g.Notification.Channel, "host", g.Notification.Host(), "reason",
+			outcome.Reason)
 		d.cfg.Observer.Ended(notification.StatusFailed, outcome.Reason)
 	case outcome.Disposition == Expired:
 		d.cfg.Observer.Ended(notification.StatusExpired, outcome.Reason)

@@ -39,28 +39,26 @@ func field(page, name string) string {
 // user is what `dispatcher user` says of a user's standing, or why it can't.
 func (d *deployment) user(id string) string {
 	d.Helper()
-	page := d.dispatcher("user", id)
-	if standing := field(page, "standing"); standing != "" {
-		return standing
-	}
-	return strings.TrimSpace(page)
+	return cause(d.dispatcher("user", id), id)
 }
 
 // explain is what `dispatcher explain` says of a notification's status and why, or why it can't.
 func (d *deployment) explain(id string) string {
 	d.Helper()
 	page := d.dispatcher("explain", id)
-	status, because, reply := field(page, "status"), field(page, "because"), field(page, "reply")
-	switch {
-	case status == "":
+	if reply := field(page, "reply"); reply != "" {
+		return cause(page, id) + "; " + reply
+	}
+	return cause(page, id)
+}
+
+// cause is what a page says first of whom or what it is about; the whole when it does not begin so.
+func cause(page, of string) string {
+	first, _, _ := strings.Cut(page, "\n\n")
+	if of += ": "; !strings.HasPrefix(first, of) {
 		return strings.TrimSpace(page)
-	case because == "":
-		because = status
 	}
-	if reply != "" {
-		because += "; " + reply
-	}
-	return because
+	return strings.ReplaceAll(strings.TrimPrefix(first, of), "\n", " ")
 }
 
 // dashboard is what the page of the dashboard shows that is not as it should be: its banner, hosts whose latest call

@@ -100,7 +100,7 @@ func (all *hosts) newHost(name string) *host {
 		OnStateChange: func(_ string, from, to gobreaker.State) {
 			h.changed(to)
 			all.cfg.Log.Warn("a provider's circuit breaker has changed", "channel", all.cfg.Channel, "host", name,
-				"from", from, "to", to)
+				"from", from.String(), "to", to.String())
 		},
 	})
 	return h
