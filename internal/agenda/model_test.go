@@ -20,6 +20,7 @@ type model struct {
 	settings map[string]agenda.Settings // by category
 	paused   map[string]int64           // until when, by category
 	changed  map[string]int64           // when the settings did, by category
+	heeded   map[string]int64           // when a worker first knew of that, by user and category
 	last     int64                      // the highest arrival
 	notes    map[string]*note
 	order    []*note
@@ -51,8 +52,9 @@ var letters = map[notification.Status]string{
 func newModel(now int64) *model {
 	return &model{
 		now: now, settings: map[string]agenda.Settings{}, paused: map[string]int64{}, changed: map[string]int64{},
-		notes: map[string]*note{},
-		users: map[string]*player.Agenda{}, counts: map[string]int64{}, told: map[string]int{},
+		heeded: map[string]int64{},
+		notes:  map[string]*note{},
+		users:  map[string]*player.Agenda{}, counts: map[string]int64{}, told: map[string]int{},
 	}
 }
 
@@ -178,9 +180,13 @@ func (m *model) checkWaits(user string, t *taking) {
 	const sweep = time.Second
 	for _, b := range m.agenda(user).Backlogs() {
 		settings, paused := m.settings[b.Category()], m.paused[b.Category()] > m.now
+		heeding := user + " " + b.Category()
+		if m.heeded[heeding] < m.changed[b.Category()] {
+			m.heeded[heeding] = m.now // a backlog is looked through in the second after that
+		}
 		for _, n := range b.Notes() {
 			blocked, _ := b.Blocked()
-			over := max(n.WaitsSince().Add(settings.MaxDefer), throttle.Micros(m.changed[b.Category()]))
+			over := max(n.WaitsSince().Add(settings.MaxDefer), throttle.Micros(m.heeded[heeding]))
 			if !paused && !n.Priority.AtLeast(settings.BypassFrom) &&
 				max(m.moment(), blocked).Sub(over) > sweep {
 				panic(fault(n.ID + " waits for longer than max_defer"))

@@ -117,6 +117,7 @@ end
 -- return_to_queue pushes or schedules a wake-up that this process held.
 local function return_to_queue(agenda, at)
   unhold(agenda)
+  agenda.returned = true
   place_wakeup(agenda, at)
 end
 
@@ -331,9 +332,11 @@ do
     return true
   end
 
-  -- awaits reports whether something waits for a user whose wake-up nobody holds: then a task of the user's name is that
-  -- wake-up, and need not be read.
-  local function awaits(agenda) return not agenda.generation and (agenda.size > 0 or agenda.has_later) end
+  -- awaits reports whether something waits for a user whose wake-up nobody holds, or held in this round: then a task of
+  -- the user's name is that wake-up, and need not be read.
+  local function awaits(agenda)
+    return not agenda.generation and not agenda.returned and (agenda.size > 0 or agenda.has_later)
+  end
 
   -- pull_wakeups pulls new wake-ups off the queue, and adds them and foreign tasks to the reply. It returns how many
   -- wake-ups it pulled.
