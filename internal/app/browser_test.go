@@ -54,18 +54,28 @@ func (b *tab) look(query string) {
 func TestDashboardInABrowser(t *testing.T) {
 	t.Parallel()
 	d, r := newDeployment(t, onRedis, browserPolicy, 1), newReceiver(t)
-	b := openTab(t, "http://"+d.apps[0].OpsAddr()+"/")
+	home := "http://" + d.apps[0].OpsAddr() + "/"
+	b := openTab(t, home)
 	b.Await("document.querySelector('#connection').textContent.startsWith('live')")
 
 	showsWhatWaits(b, d, r)
+	b.Navigate(home + "?page=system")
 	showsHistory(b)
 	waiting := searches(b, d, r)
+	b.Navigate(home + "?page=channels")
+	b.Await("document.querySelector('#subject').options.length > 5")
 	pausesByKeyboard(b)
 	closesEachDialog(b)
 	cancelsByKeyboard(b, d, waiting)
 
-	b.Accessible("in light colours at 1280 px")
-	b.Screenshot("light-1280")
+	for _, page := range []string{"now", "channels", "system"} {
+		b.Navigate(home + "?page=" + page)
+		b.Await("document.querySelector('#connection').textContent.startsWith('live')")
+		b.Accessible(page + " in light colours at 1280 px")
+		b.Screenshot(page + "-1280")
+	}
+	b.Navigate(home)
+	b.Await("document.querySelector('#connection').textContent.startsWith('live')")
 	for _, scheme := range []string{"dark", "light"} {
 		scheme := emulation.SetEmulatedMediaParams{
 			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
@@ -200,7 +210,7 @@ func TestDashboardAsksForTheToken(t *testing.T) {
 	s := d.settings()
 	s.OpsToken = "open-sesame"
 	process := d.startWith(s)
-	b := openTab(t, "http://"+process.OpsAddr()+"/")
+	b := openTab(t, "http://"+process.OpsAddr()+"/?page=channels")
 	b.Await("document.querySelector('#subject').options.length > 5")
 	for i, want := range []string{"category slow", "category drip"} {
 		b.TabTo("#subject")

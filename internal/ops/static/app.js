@@ -43,7 +43,8 @@ function show(s) {
 }
 
 function tiles(s) {
-  document.title = `${s.deferred} deferred – pacer`
+  text('well', `All is well: ${number(s.deferred)} wait for a slot, ${number(s.rates.delivered)} are delivered a second, ${number(s.ended.failed)} failed.`)
+  if (document.body.dataset.page !== 'found') document.title = `${s.deferred} deferred – pacer`
   text('deferred', s.deferred.toLocaleString('en'))
   text('deferred-users', `of ${number(s.users_deferred)} ${s.users_deferred === 1 ? 'user' : 'users'}`)
   text('oldest', s.deferred ? duration(s.oldest_deferred_seconds) : '–')
@@ -54,9 +55,10 @@ function tiles(s) {
   ended(s.ended, 'failed')
   ended(s.ended, 'expired')
   text('delivered', `${number(s.rates.delivered)}/s`)
-  text('sending', `${number(s.sending)} under way, ${number(s.queued)} queued`)
+  text('sending', number(s.sending))
+  text('queued', number(s.queued))
   text('late', duration(s.lateness.p99))
-  text('late-median', `p50 ${duration(s.lateness.p50)}`)
+  text('late-median', duration(s.lateness.p50))
   text('pulls', s.pulls_per_delivery ? s.pulls_per_delivery.toFixed(2) : '–')
   text('violations', s.invariants.at ? number(s.invariants.violations) : '–')
   text('unended', s.invariants.at ? `${number(s.invariants.unended)} unended` : 'not checked yet')
@@ -158,6 +160,7 @@ function warnings(s) {
   if (list.dataset.state === state) return
   list.dataset.state = state
   list.hidden = !(s.problems ?? []).length
+  byId('well').hidden = !list.hidden
   list.replaceChildren(...(s.problems ?? []).map((textContent) => element('p', { textContent })))
 }
 

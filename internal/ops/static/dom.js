@@ -13,6 +13,9 @@ export function element(name, properties = {}, ...children) {
   return made
 }
 
+// badge shows a status: its word, in the colour of what it means.
+export const badge = (status) => element('span', { className: `badge ${status}`, textContent: status })
+
 export const retryAfter = 2000 // milliseconds until the process or a store is asked again that did not respond
 
 // readAgain reads again in a while what a store did not tell in time, unless something else is shown by then. It waits while

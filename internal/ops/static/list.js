@@ -2,7 +2,7 @@
 
 import { clock, duration } from './chart.js'
 import { ask, get, post } from './act.js'
-import { byId, element, keepAsking, readAgain, rows, text } from './dom.js'
+import { badge, byId, element, keepAsking, readAgain, rows, text } from './dom.js'
 
 const statuses = ['scheduled', 'queued', 'deferred', 'sending', 'retrying', 'delivered', 'failed', 'expired', 'cancelled', 'replaced']
 const names = ['status', 'user', 'category', 'channel', 'reason', 'host', 'since', 'until', 'text']
@@ -53,7 +53,7 @@ function showFilter() {
 function show(page) {
   rows('items', page.items.map((n) => [
     element('time', { dateTime: n.created_at, textContent: clock(Date.parse(n.created_at)).slice(0, -4) }),
-    n.status, n.detail ?? n.reason ?? '', lookUp(n.user_id), n.category, n.host ? `${n.channel} ${n.host}` : n.channel, n.attempts,
+    badge(n.status), n.detail ?? (n.reason === n.status ? '' : n.reason ?? ''), lookUp(n.user_id), n.category, n.host ? `${n.channel} ${n.host}` : n.channel, n.attempts,
     n.deliver_at ? `in ${duration(Math.max(0, (Date.parse(n.deliver_at) - Date.now()) / 1000))}` : '–', lookUp(n.id),
   ]), page.next ? 'None on this page; there may be some on the next.' : 'No notification matches.', 9)
   text('shown', `${page.items.length} shown`)

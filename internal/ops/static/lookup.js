@@ -2,7 +2,7 @@
 
 import { clock, moments } from './chart.js'
 import { get } from './act.js'
-import { byId, element, fields, readAgain } from './dom.js'
+import { badge, byId, element, fields, readAgain } from './dom.js'
 import { local, notification } from './notification.js'
 import { weekOf } from './week.js'
 
@@ -12,18 +12,31 @@ const body = byId('found-body')
 
 let latest = 0 // the latest look-up: what an earlier one finds is not shown any more
 
-function show(text, ...children) {
-  title.textContent = text
-  body.replaceChildren(...children)
-  section.hidden = false
+// What is shown stands in the address, so it can be kept, sent, and gone back to.
+const address = () => new URLSearchParams(location.search)
+const shown = () => address().get('q')
+
+// turnTo shows one page: what was found, or the one that the address names.
+function turnTo(found) {
+  const page = found ? 'found' : address().get('page') ?? 'now'
+  document.body.dataset.page = page
+  section.hidden = !found
+  for (const link of byId('nav').children) {
+    if ((new URL(link.href).searchParams.get('page') ?? 'now') === page && !link.href.endsWith('list.html')) link.setAttribute('aria-current', 'page')
+    else link.removeAttribute('aria-current')
+  }
 }
 
-// What is shown stands in the address, so it can be kept, sent, and gone back to.
-const shown = () => new URLSearchParams(location.search).get('q')
+function show(text, ...children) {
+  title.textContent = text
+  document.title = `${text} – pacer`
+  body.replaceChildren(...children)
+  turnTo(true)
+}
 
 function close() {
   latest++
-  section.hidden = true
+  turnTo(false)
   byId('query').focus()
 }
 
@@ -71,7 +84,7 @@ function showUser(u) {
   }
   children.push(...used.map((c) => {
     const holder = element('div', { className: 'category' }, element('h3', { textContent: c.category }),
-      element('p', { className: 'caption', textContent: local(c.standing) }))
+      u.standing.includes(c.standing) ? '' : element('p', { className: 'caption', textContent: local(c.standing) }))
     const marks = [
       ...(c.admitted ?? []).map((at) => ({ at: Date.parse(at), kind: 'f2', title: `counted at ${clock(Date.parse(at))}` })),
       ...c.waiting.filter((w) => w.deliver_at).map((w) => ({ at: Date.parse(w.deliver_at), kind: 'f3', title: `${w.id} expected at ${clock(Date.parse(w.deliver_at))}` })),
@@ -81,7 +94,7 @@ function showUser(u) {
         element('p', { className: 'caption', textContent: 'Green: counted in the windows. Orange: when a waiting notification is expected to go.' }))
     }
     holder.append(element('ul', {}, ...c.limits.rules.map((r) => element('li', { textContent: `${r.rule}: ${r.used} used, ${r.remaining} left` + (r.frees_at ? `, the next free at ${clock(Date.parse(r.frees_at))}` : '') }))))
-    if (c.limits.in_force === 'user') holder.append(element('p', { className: 'caption', textContent: `The user's own limits (${(c.limits.own ?? []).join(', ')}) hold in place of the policy's (${c.limits.policy.join(', ')}).` }))
+    if (c.limits.in_force === 'user') holder.append(element('p', { className: 'caption', textContent: `The user's own limits (${(c.limits.own ?? []).join(', ')}) hold in place of the policy's (${c.limits.policy.join(', ')}); caps hold in any case.` }))
     if (c.waiting.length) {
       holder.append(element('ol', { className: 'steps' }, ...c.waiting.map((w) => {
         const link = element('button', { type: 'button', className: 'link', textContent: w.id })
@@ -93,10 +106,11 @@ function showUser(u) {
   }))
   children.push(fields([
     ...u.devices.map((d) => [`device ${d.id}`, `${d.channel}, ${d.active ? 'active' : `not active: ${d.reason}`}${d.last ? `; last ${d.last.outcome}` : ''}`]),
-    ...u.latest.map((v) => [clock(Date.parse(v.accepted_at)), `${v.id}, ${v.category} by ${v.channel}: ${v.status}${v.reason && v.reason !== v.status ? `, ${v.reason}` : ''}${v.reply ? `; the provider replied: ${v.reply}` : ''}`]),
+    ...u.latest.map((v) => [clock(Date.parse(v.accepted_at)), element('span', {}, badge(v.status), ` ${v.id}, ${v.category} by ${v.channel}${v.reason && v.reason !== v.status ? `: ${v.reason}` : ''}${v.reply ? `; the provider replied: ${v.reply}` : ''}`)]),
     ...u.notes.map((note) => ['note', note]),
   ]))
   show(`User ${u.user_id}`, ...children)
 }
 
+turnTo(false)
 if (shown()) lookUp(shown())

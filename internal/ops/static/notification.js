@@ -2,7 +2,7 @@
 
 import { clock, duration, moments } from './chart.js'
 import { act, askToken } from './act.js'
-import { element, fields } from './dom.js'
+import { badge, element, fields } from './dom.js'
 
 // local writes the times in a sentence as this page writes times.
 export const local = (text) => text.replace(/\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g, (at) => clock(Date.parse(at)))
@@ -17,7 +17,7 @@ export function notification(n, lookUp) {
   const steps = n.timeline.map((s) => ({ ...s, ms: Date.parse(s.at) }))
   return [
     fields([
-      ['status', n.status], ['because', n.standing !== n.status && local(n.standing)],
+      ['status', badge(n.status)], ['because', n.standing !== n.status && local(n.standing)],
       ['expected', n.deliver_at && ahead(n.deliver_at)],
       ['before it', n.ahead && `${n.ahead} of this user's, by priority, then arrival; under a user cap, over all categories`],
       ['user', link(n.user_id, lookUp)], ['category', `${n.category}, ${n.priority}, by ${n.channel}`],
