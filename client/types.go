@@ -69,8 +69,8 @@ type View struct {
 	// Attempts counts the attempts to deliver it, Deferrals how often it was deferred to wait for a slot.
 	Attempts  int `json:"attempts"`
 	Deferrals int `json:"deferrals"`
-	// Reason says why it waits or ended. While it waits, DeliverAt says when it is expected to be sent; with Estimate, no
-	// more than that it is not sent before.
+	// Reason says why it waits or ended. While it waits, DeliverAt says when it is expected to be sent; with Estimate,
+	// no more than that it is not sent before.
 	Reason string `json:"reason,omitempty"`
 	// Detail is the reason in words, with what decides it.
 	Detail    string    `json:"detail,omitempty"`

@@ -18,6 +18,7 @@ const (
 // leases extends the leases of deliveries that take long, or whose results can't be written: a lease is short, so that
 // what a dead process had in flight is soon granted again.
 type leases struct {
+	ctx    context.Context //nolint:containedctx // of all extensions
 	extend func(ctx context.Context, g *Grant)
 
 	mu        sync.Mutex
@@ -26,8 +27,8 @@ type leases struct {
 	extending sync.WaitGroup
 }
 
-func newLeases(extend func(context.Context, *Grant)) *leases {
-	return &leases{extend: extend, kept: map[*Grant]time.Time{}}
+func newLeases(ctx context.Context, extend func(context.Context, *Grant)) *leases {
+	return &leases{ctx: ctx, extend: extend, kept: map[*Grant]time.Time{}}
 }
 
 // keep begins to keep the lease of a delivery, until end is called.
@@ -62,7 +63,7 @@ func (l *leases) look() {
 		}
 		l.kept[g] = now
 		l.extending.Go(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), extendTimeout)
+			ctx, cancel := context.WithTimeout(l.ctx, extendTimeout)
 			defer cancel()
 			l.extend(ctx, g)
 		})
