@@ -73,7 +73,7 @@ func (a *App) openWorkers(context.Context) (err error) {
 	}
 	local := func(channel notification.Channel) bool { return a.channels.Set[channel].Local }
 	sender := devices.FanOut(a.senders, local, d.Store, a.log)
-	a.dispatcher = dispatch.New(cfg, a.hooks.Dispatch(d.Store), a.workers, sender)
+	a.dispatcher = dispatch.New(cfg, a.hooks.Dispatch(d.Store), a.workers, sender) //nolint:contextcheck // deliveries end with Stop
 	return a.openAnnouncer()
 }
 
