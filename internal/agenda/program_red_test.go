@@ -170,6 +170,10 @@ func TestProgramsFindFaults(t *testing.T) {
 			from: 17,
 		},
 		"a retry has its old slot": {old: "'r', digits(due), 'R', digits(now), 'q', reply)", replacement: "'q', reply)"},
+		"a slot ahead is not decided again": {
+			old: "backlog.at > now and not is_sure", replacement: "backlog.at > now + HORIZON and not is_sure",
+			from: 2973418548170331419,
+		},
 		"what is paused goes": {
 			old: "if category_settings.paused > 0 then\n", replacement: "if false then\n",
 		},

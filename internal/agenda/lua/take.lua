@@ -156,7 +156,7 @@ do
       return now + category_settings.paused
     end
     if backlog.size ~= 0 and not backlog.decided then return nil, nil, true end
-    if backlog.at and backlog.at > now + HORIZON and not is_sure(agenda, backlog, request) then return nil, nil, true end
+    if backlog.at and backlog.at > now and not is_sure(agenda, backlog, request) then return nil, nil, true end
     local sure = expire_behind(agenda, backlog, category_settings)
     if size_of(backlog) == 0 then return set_ready(agenda, backlog) end
     if not backlog.at or backlog.at <= now + HORIZON then
