@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -147,12 +148,18 @@ func compact(text json.RawMessage) string {
 type page struct {
 	w     io.Writer
 	width int
+	// bold and plain begin and end what stands out, where a terminal can show that.
+	bold, plain string
 }
 
 // writePage prints a page.
 func writePage(to io.Writer, fill func(*page)) error {
 	w := bufio.NewWriter(to)
-	fill(&page{w, widthOf(to)})
+	p := &page{w: w, width: widthOf(to)}
+	if os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && isTerminal(to) {
+		p.bold, p.plain = "\x1b[1m", "\x1b[0m"
+	}
+	fill(p)
 	return w.Flush() // it tells whether everything could be written
 }
 
@@ -164,7 +171,7 @@ const (
 // cause prints what answers the question, before all else.
 func (p *page) cause(of, text string) {
 	for _, line := range wrap(of+": "+text, columns) {
-		_, _ = fmt.Fprintln(p.w, line)
+		_, _ = fmt.Fprintln(p.w, p.bold+line+p.plain)
 	}
 	_, _ = fmt.Fprintln(p.w)
 }

@@ -36,6 +36,7 @@ func ownProcess(to io.Writer, s *settings.Resolved) *slog.Logger {
 	return log
 }
 
+// isTerminal reports whether somebody reads what is written.
 func isTerminal(w io.Writer) bool {
 	file, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))
