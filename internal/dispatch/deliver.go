@@ -31,7 +31,7 @@ func (d *Dispatcher) run(ctx context.Context, g *Grant) {
 	if !d.claim(ctx, g) {
 		return
 	}
-	d.leases.keep(g)
+	d.leases.keep(ctx, g)
 	defer d.leases.end(g)
 	ctx, ended := d.cfg.Trace(ctx, g, g.AskedAt, g.RepliedAt)
 	outcome := d.attempt(ctx, g)

@@ -170,7 +170,7 @@ func New(cfg Config, store Store, queue Queue, senders push.Registry) *Dispatche
 	d.settling, d.endSettling = context.WithCancel(context.Background())
 	d.sending, d.endSending = context.WithCancel(context.Background())
 	d.claims, d.sends, d.settles = newDeadlines(context.Background()), newDeadlines(d.sending), newDeadlines(d.settling)
-	d.leases = newLeases(context.Background(), d.extend)
+	d.leases = newLeases(d.extend)
 	return d
 }
 

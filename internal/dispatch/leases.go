@@ -18,24 +18,29 @@ const (
 // leases extends the leases of deliveries that take long, or whose results can't be written: a lease is short, so that
 // what a dead process had in flight is soon granted again.
 type leases struct {
-	ctx    context.Context //nolint:containedctx // of all extensions
 	extend func(ctx context.Context, g *Grant)
 
 	mu        sync.Mutex
-	kept      map[*Grant]time.Time // since when its lease runs
+	kept      map[*Grant]keptLease
 	looking   bool
 	extending sync.WaitGroup
 }
 
-func newLeases(ctx context.Context, extend func(context.Context, *Grant)) *leases {
-	return &leases{ctx: ctx, extend: extend, kept: map[*Grant]time.Time{}}
+// keptLease is that of a delivery.
+type keptLease struct {
+	ctx   context.Context //nolint:containedctx // that of the delivery: its values are those of the extensions
+	since time.Time       // when it began, or was extended last
+}
+
+func newLeases(extend func(context.Context, *Grant)) *leases {
+	return &leases{extend: extend, kept: map[*Grant]keptLease{}}
 }
 
 // keep begins to keep the lease of a delivery, until end is called.
-func (l *leases) keep(g *Grant) {
+func (l *leases) keep(ctx context.Context, g *Grant) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.kept[g] = time.Now()
+	l.kept[g] = keptLease{ctx, time.Now()}
 	if !l.looking {
 		l.looking = true
 		time.AfterFunc(leaseRound, l.look)
@@ -57,13 +62,13 @@ func (l *leases) look() {
 		return
 	}
 	now := time.Now()
-	for g, since := range l.kept {
-		if now.Sub(since) < extendEvery {
+	for g, lease := range l.kept {
+		if now.Sub(lease.since) < extendEvery {
 			continue
 		}
-		l.kept[g] = now
+		l.kept[g] = keptLease{lease.ctx, now}
 		l.extending.Go(func() {
-			ctx, cancel := context.WithTimeout(l.ctx, extendTimeout)
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(lease.ctx), extendTimeout)
 			defer cancel()
 			l.extend(ctx, g)
 		})
