@@ -131,7 +131,7 @@ func (a *Agendas) acceptUnder(ctx context.Context, under string, partition int, 
 	args := make([]any, 0, 3+argsOfEntry*len(entries))
 	args = append(args, a.retention, under, Flag(a.cfg.Apart && !a.cfg.Guarded))
 	for i := range entries {
-		args = a.entryArgs(args, &entries[i])
+		args = a.cfg.entryArgs(args, &entries[i])
 	}
 	answer, err := a.Run(ctx, a.accept, partition, args)
 	if err != nil {
@@ -154,14 +154,14 @@ func (a *Agendas) acceptUnder(ctx context.Context, under string, partition int, 
 }
 
 // entryArgs appends an entry as the accept script reads it.
-func (a *Agendas) entryArgs(args []any, e *Entry) []any {
+func (c Config) entryArgs(args []any, e *Entry) []any {
 	arrival := number(e.Arrival)
 	if e.Age > 0 { // a clock that was set back makes it negative
 		arrival = fmt.Sprintf("%d %d", e.Arrival, e.Age.Microseconds())
 	}
 	return append(args, e.ID, e.Category, e.UserID, number(int64(e.Priority)), instant(e.SendAt), instant(e.ExpiresAt),
-		e.CollapseKey, e.Payload, arrival, e.state(), passesOf(a.cfg.Settings(e.UserID, e.Category), e.Priority),
-		Flag(a.cfg.Personal(e.UserID)))
+		e.CollapseKey, e.Payload, arrival, e.state(), passesOf(c.Settings(e.UserID, e.Category), e.Priority),
+		Flag(c.Personal(e.UserID)))
 }
 
 // state is what becomes of an entry until it is due, as the accept script reads it.
