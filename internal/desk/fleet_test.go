@@ -126,3 +126,15 @@ func TestExpiryNamesWhatItWaitedFor(t *testing.T) {
 		w.says("notification", said)
 	})
 }
+
+// While a provider takes its time, its host is named, and since when it does; afterwards, what had held the delivery.
+func TestWhereItIsBeingSentIsTold(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(_ *testing.T, w *world) {
+		n := w.accept(func(n *notification.Notification) { n.To = "https://slow.example/hook" })
+		g := w.grant()
+		w.says("under way", w.explain(n.ID).Standing)
+		w.settle(g, dispatch.Outcome{Disposition: dispatch.Failed, Reason: "permanent: 400"})
+		w.says("failed", w.explain(n.ID).Standing)
+	})
+}

@@ -68,8 +68,8 @@ func (m *Moved) by() time.Duration { return m.After.Sub(m.Before) }
 // changes nothing. It looks at a few places of each backlog of some hundred users at random, from the first to the
 // last, and at all of them when there are no more. So it costs the same however many wait.
 func Diff(ctx context.Context, before, after *agenda.Agendas) (*PolicyDiff, error) {
-	d := differ{before: before, after: after, waiting: map[string]*tally{}}
-	users, err := outlook.Of(before).UsersWaiting(ctx)
+	d := differ{before: outlook.Of(before), after: outlook.Of(after), waiting: map[string]*tally{}}
+	users, err := d.before.UsersWaiting(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func Diff(ctx context.Context, before, after *agenda.Agendas) (*PolicyDiff, erro
 	until := time.Now().Add(diffPatience)
 	for partition := range before.Partitions() {
 		share := int(math.Ceil(diffUsers / float64(before.Partitions())))
-		some, err := outlook.Of(before).SampleUsers(ctx, partition, share)
+		some, err := d.before.SampleUsers(ctx, partition, share)
 		if err != nil {
 			return nil, err
 		}
@@ -99,7 +99,7 @@ func Diff(ctx context.Context, before, after *agenda.Agendas) (*PolicyDiff, erro
 type differ struct {
 	PolicyDiff
 
-	before, after *agenda.Agendas
+	before, after *outlook.Agendas
 	waiting       map[string]*tally
 }
 
@@ -111,7 +111,7 @@ type tally struct {
 
 // user plays what waits for a user under both policies.
 func (d *differ) user(ctx context.Context, user string) error {
-	backlogs, err := outlook.Of(d.before).Backlogs(ctx, user)
+	backlogs, err := d.before.Backlogs(ctx, user)
 	if err != nil {
 		return err
 	}
@@ -126,11 +126,11 @@ func (d *differ) user(ctx context.Context, user string) error {
 		ids = append(ids, b.IDs...)
 	}
 	partition := d.before.PartitionOf(user)
-	was, err := outlook.Of(d.before).LookupAll(ctx, partition, ids)
+	was, err := d.before.LookupAll(ctx, partition, ids)
 	if err != nil {
 		return err
 	}
-	will, err := outlook.Of(d.after).LookupAll(ctx, partition, ids)
+	will, err := d.after.LookupAll(ctx, partition, ids)
 	if err != nil {
 		return err
 	}

@@ -107,7 +107,7 @@ func (s *situation) whose(v *notification.View) string {
 
 // atHost names the host that a notification goes to, where it is known.
 func atHost(v *notification.View) string {
-	if host := v.Host(); host != "" {
+	if host := notification.HostOf(v.To); host != "" {
 		return " at " + host
 	}
 	return ""

@@ -47,8 +47,8 @@ func (d *Dispatcher) run(ctx context.Context, g *Grant) {
 			"notification_id", g.Notification.ID, "attempt", g.Attempt)
 	case outcome.Disposition == Failed:
 		d.cfg.Log.WarnContext(ctx, "a notification has failed, and is not tried again", "notification_id",
-			g.Notification.ID, "channel", g.Notification.Channel, "host", g.Notification.Host(), "reason",
-			outcome.Reason)
+			g.Notification.ID, "channel", g.Notification.Channel, "host", notification.HostOf(g.Notification.To),
+			"reason", outcome.Reason)
 		d.cfg.Observer.Ended(notification.StatusFailed, outcome.Reason)
 	case outcome.Disposition == Expired:
 		d.cfg.Observer.Ended(notification.StatusExpired, outcome.Reason)

@@ -5,7 +5,6 @@ package notification
 
 import (
 	"encoding/json"
-	"net/url"
 	"strings"
 	"time"
 )
@@ -47,15 +46,6 @@ type Notification struct {
 	CreatedAt time.Time
 	// Arrival orders it among those of its user: what was accepted later has a higher one, whatever the clocks say.
 	Arrival int64 `json:"-"`
-}
-
-// Host is that of a target that is a URL; "" of any other target, and without one.
-func (n *Notification) Host() string {
-	target, err := url.Parse(n.To)
-	if err != nil {
-		return ""
-	}
-	return target.Host
 }
 
 // Channel names a way to the user: a kind of channel, such as fcm, or one of several senders of a kind, such as

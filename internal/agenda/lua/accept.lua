@@ -43,8 +43,10 @@ local function replace_earlier(agenda, n)
   return f[1] ~= 't' and tonumber(f[2] or f[3]) or nil
 end
 
--- store writes a notification's hash. `optional` are the fields that few notifications have, as name, value, and so on.
+-- The ids that this script has stored.
 local stored = {}
+
+-- store writes a notification's hash. `optional` are the fields that few notifications have, as name, value, and so on.
 local function store(n, state, optional)
   stored[n.id] = true
   call('HSET', partition .. 'n:' .. n.id, 'u', n.user, 'c', n.category, 'p', n.priority, 'v', digits(n.arrival),

@@ -148,7 +148,6 @@ do
     agenda = {
       user = user, key = partition .. 'a:' .. user, later = partition .. 'r:' .. user,
       backlogs = {}, changed = {}, size = 0,
-      generation = nil, new = nil, wakeup_at = nil, later_due = nil, cap_logs = nil, common = nil,
     }
     agendas[user] = agenda
     local fields = redis.call('HGETALL', agenda.key)

@@ -60,15 +60,11 @@ local function find_first(backlog)
   if backlog.size == 0 then return end
   local found = redis.call('ZRANGE', backlog.key, '0', '1', 'WITHSCORES')
   if #found <= 2 then backlog.size = #found / 2 end
-  if found[1] then
-    -- What read_first finds out has its room already: a table that grows costs as much as a command.
-    backlog.first = {
-      id = found[1], place = tonumber(found[2]), accepted = nil, priority = nil, generation = nil, returned = nil,
-      failures = nil, expires = nil, collapse = nil, payload = nil, deferrals = nil, history = nil, joined = nil, due = nil,
-      not_before = nil, strays = nil,
-    }
-  end
+  if found[1] then backlog.first = { id = found[1], place = tonumber(found[2]) } end
 end
+
+-- number reads a number that may be missing: then it is 0.
+local function number(text) return text and tonumber(text) or 0 end
 
 -- read_first reads the first of a backlog. If that has expired, it ends it and finds the next. It returns false when the
 -- budget is used up.

@@ -35,9 +35,6 @@ do
   end
 end
 
--- number reads a number that may be missing: then it is 0.
-local function number(text) return text and tonumber(text) or 0 end
-
 -- now_micros returns the time in µs since the epoch.
 local function now_micros()
   local t = redis.call('TIME')
