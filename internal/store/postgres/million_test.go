@@ -110,6 +110,8 @@ func (w *world) runJobsOverAMillion(t *testing.T) {
 				t.Errorf("%s: %v", job.name, err)
 			}
 		})
+		t.Logf("the slowest statement took %s: %.300s", reads.took.Round(time.Millisecond), reads.slowest.sql)
+		reads.took = 0
 	}
 	if differences > 0 || removed < 800_000 {
 		t.Errorf("%d differences were found, %d removed", differences, removed)
@@ -244,11 +246,21 @@ type find struct {
 	args []any
 }
 
-// finds remembers those that a store runs, by a part of their text.
+// finds remembers those that a store runs, by a part of their text, and the slowest of all.
 type finds struct {
-	of  string
-	mu  sync.Mutex
-	all []find
+	of      string
+	mu      sync.Mutex
+	all     []find
+	slowest find
+	took    time.Duration
+}
+
+type statementKey struct{}
+
+// begun is a statement, and when it began.
+type begun struct {
+	find
+	at time.Time
 }
 
 func (f *finds) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
@@ -257,10 +269,16 @@ func (f *finds) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQue
 	if strings.Contains(q.SQL, f.of) {
 		f.all = append(f.all, find{sql: q.SQL, args: q.Args})
 	}
-	return ctx
+	return context.WithValue(ctx, statementKey{}, begun{find{sql: q.SQL}, time.Now()})
 }
 
-func (*finds) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+func (f *finds) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryEndData) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if one, ok := ctx.Value(statementKey{}).(begun); ok && time.Since(one.at) > f.took {
+		f.slowest, f.took = one.find, time.Since(one.at)
+	}
+}
 
 // take returns those since the last call.
 func (f *finds) take() []find {

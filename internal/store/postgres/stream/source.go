@@ -17,6 +17,10 @@ type Source struct{ stores *seam.Stores }
 // NewSource makes a Source.
 func NewSource(stores *seam.Stores) *Source { return &Source{stores} }
 
+// freshFor is how long a time freshSQL goes through: a round of the checker, or some that were missed. In a longer one
+// most users were admitted, and going through all of them reads less at a time.
+const freshFor = throttle.Micros(10 * time.Minute / time.Microsecond)
+
 // freshSQL returns the next $4 users after $3 who were admitted between $1 and $2. OFFSET 0 has it begin with these
 // moments.
 const freshSQL = `
@@ -30,8 +34,10 @@ func (s *Source) Admissions(ctx context.Context, after, until throttle.Micros,
 ) error {
 	fresh := Everyone(s.stores.DB, after.Time(), window)
 	fresh.until = until
-	fresh.Users = func(ctx context.Context, last string) ([]string, error) {
-		return collectUsers(s.stores.DB.Query(ctx, freshSQL, int64(after), int64(until), last, streamUsers))
+	if until-after <= freshFor {
+		fresh.Users = func(ctx context.Context, last string) ([]string, error) {
+			return collectUsers(s.stores.DB.Query(ctx, freshSQL, int64(after), int64(until), last, streamUsers))
+		}
 	}
 	return fresh.Each(ctx, func(p Page) error {
 		for _, a := range p.Admitted {

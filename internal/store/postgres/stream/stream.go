@@ -19,7 +19,7 @@ import (
 const (
 	// streamUsers is of how many users a statement reads admissions, streamFirst how many of each. Of users who have
 	// more, streamMore are read at a time.
-	streamUsers, streamFirst, streamMore = 200, 100, 5000
+	streamUsers, streamFirst, streamMore = 100, 100, 5000
 
 	// admittedUsersSQL returns the next $2 users after $1 who were ever admitted. It goes from one to the next in the
 	// index, whatever each has.
