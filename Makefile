@@ -15,6 +15,10 @@ TESTFLAGS ?=
 INSTALL   ?= yes
 PKGS      ?= ./...
 export VERSION COMMIT
+# Whatever is compiled here serves every checkout of the module, and every target whose C library is the same: only the
+# race detector needs one.
+export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
+build lint bench-smoke bench-costs: export CGO_ENABLED := 0
 
 # The Go command records version and commit of a checkout by itself; these two replace what it recorded.
 LDFLAGS := $(if $(VERSION),-X github.com/pacer-notify/pacer/internal/version.version=$(VERSION)) \
@@ -47,7 +51,7 @@ help: ## show this list
 .PHONY: build
 build: ## build dispatcher and enqueue into bin/ (VERSION=v1.2.3 to set the version)
 	@mkdir -p bin
-	CGO_ENABLED=0 go build -trimpath -ldflags "$(strip $(LDFLAGS))" -o bin/ ./cmd/...
+	go build -ldflags "$(strip $(LDFLAGS))" -o bin/ ./cmd/...
 
 .PHONY: image
 image: ## build the container image pacer:VERSION (default: what git describe says)

@@ -1,22 +1,18 @@
 package browsertest
 
 import (
-	"fmt"
 	"os"
-	"path/filepath"
+
+	"github.com/pacer-notify/pacer/test/module"
 )
 
-// axe is where `make install-servers` puts the rules for accessible pages, below the top of the module.
-var axe = filepath.Join("internal", "app", "testdata", "axe", "node_modules", "axe-core", "axe.min.js")
+// axe is where `make install-servers` puts the rules for accessible pages.
+const axe = "internal/app/testdata/axe/node_modules/axe-core/axe.min.js"
 
 // Accessible holds the page to the rules of axe. when says in which state it is.
 func (b *Tab) Accessible(when string) {
 	b.Helper()
-	top, err := top()
-	if err != nil {
-		b.Fatal(err)
-	}
-	source, err := os.ReadFile(filepath.Join(top, axe))
+	source, err := os.ReadFile(module.Path(b, axe))
 	if err != nil {
 		b.Fatalf("%v: run make install-servers", err)
 	}
@@ -25,22 +21,5 @@ func (b *Tab) Accessible(when string) {
 		v.nodes.map((n) => v.impact + ' ' + v.id + ': ' + n.target.join(' ') + ' ' + n.failureSummary)))`)
 	for _, violation := range found {
 		b.Errorf("%s, axe finds: %s", when, violation)
-	}
-}
-
-// top is the folder of the module that the test is in.
-func top() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir, nil
-		}
-		if filepath.Dir(dir) == dir {
-			return "", fmt.Errorf("no folder above the test has a go.mod")
-		}
-		dir = filepath.Dir(dir)
 	}
 }

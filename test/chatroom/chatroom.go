@@ -7,11 +7,11 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"os"
-	"path/filepath"
-	"runtime"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/pacer-notify/pacer/test/module"
 )
 
 // Mention is one event of the recording.
@@ -57,8 +57,7 @@ func Busiest(tb testing.TB, days int) (events []Mention, firstDay int) {
 // All reads the recording.
 func All(tb testing.TB) (all []Mention) {
 	tb.Helper()
-	_, here, _, _ := runtime.Caller(0)
-	file, err := os.Open(filepath.Join(filepath.Dir(here), "../../testdata/irc-mentions.ndjson.gz"))
+	file, err := os.Open(module.Path(tb, "testdata/irc-mentions.ndjson.gz"))
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -39,6 +39,7 @@ func build(m goleak.TestingM, names []string) (*Built, error) {
 		args = append(args, commands+name)
 	}
 	command := exec.CommandContext(context.Background(), "go", args...)
+	command.Env = append(os.Environ(), "CGO_ENABLED=0") // as make build does
 	command.Stderr = os.Stderr
 	if err := command.Run(); err != nil {
 		return nil, errors.Join(fmt.Errorf("build %v: %w", names, err), dir.Remove())

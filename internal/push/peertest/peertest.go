@@ -10,9 +10,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"sync"
 	"testing"
+
+	"github.com/pacer-notify/pacer/test/module"
 )
 
 // Peer is the process. It is safe for concurrent use.
@@ -49,8 +50,7 @@ type Response struct {
 // Start starts the process, which ends with the test. A machine without Node.js or the libraries fails the test.
 func Start(tb testing.TB) *Peer {
 	tb.Helper()
-	_, here, _, _ := runtime.Caller(0)
-	dir := filepath.Join(filepath.Dir(here), "testdata")
+	dir := module.Path(tb, "internal/push/peertest/testdata")
 	if _, err := os.Stat(filepath.Join(dir, "node_modules", "http_ece")); err != nil {
 		tb.Fatalf("the libraries of %s are not installed: run make install-servers", dir)
 	}
