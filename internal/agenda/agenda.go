@@ -39,6 +39,12 @@ var sources embed.FS
 // Settings are what the policy, the user's own limits and the operators say about one category of a user.
 type Settings = player.Settings
 
+// Paused is where nothing goes until somebody resumes it.
+type Paused struct {
+	Channels   []string
+	Partitions []int
+}
+
 // Config is what the agendas of a deployment need to know.
 type Config struct {
 	// Direct is the client behind the one that [New] is given, for requests to each server of a cluster by itself.
@@ -61,8 +67,8 @@ type Config struct {
 	// Changed says that the settings are not in force yet: whoever looks ahead has a worker come at once, as it would
 	// after the change.
 	Changed bool
-	// PausedChannels are the channels on which nothing goes until somebody resumes them. Defaults to none.
-	PausedChannels func() []string
+	// Paused is what operators paused, beside categories. Defaults to nothing.
+	Paused func() Paused
 	// Pending is called when a partition in which no wake-up was pending got some by an accept. Defaults to nothing.
 	Pending func(partition int)
 	// Process names this process in the wake-ups that it holds. Defaults to a random name.
@@ -114,8 +120,8 @@ func (c Config) withDefaults() Config {
 	if c.Deferred == nil {
 		c.Deferred = func(string, string, int) {}
 	}
-	if c.PausedChannels == nil {
-		c.PausedChannels = func() []string { return nil }
+	if c.Paused == nil {
+		c.Paused = func() Paused { return Paused{} }
 	}
 	if c.Shadowed == nil {
 		c.Shadowed = func(string, string) {}

@@ -114,8 +114,7 @@ func (w *world) promises(entries []agenda.Entry, accepted int) []notification.Pr
 		}
 		requests = append(requests, notification.PromiseRequest{Accepted: i < accepted, Notification: n})
 	}
-	promises, err := outlook.Of(w.store).Promises(w.test.Context(), requests,
-		func(*notification.Notification) bool { return false })
+	promises, err := outlook.Of(w.store).Promises(w.test.Context(), requests)
 	if err != nil {
 		w.t.Fatalf("ask when %d notifications go: %v", len(entries), err)
 	}

@@ -142,7 +142,7 @@ func TestAPausedChannelIsInNobodysWay(t *testing.T) {
 	w.acceptAll([]agenda.Entry{on("gone", "log", time.Time{}), on("held", "email", time.Time{})})
 	w.serve()
 	w.settle(delivered)
-	w.pausedChannels = []string{"email"}
+	w.paused.Channels = []string{"email"}
 	later := w.now.Add(30 * time.Second)
 	if p := w.promises([]agenda.Entry{on("new", "log", later)}, 0)[0]; p.Place != 1 ||
 		!p.DeliverAt.Equal(start.Add(time.Minute)) {

@@ -25,8 +25,7 @@ func (w *world) asking(wait time.Duration, notifications ...notification.Notific
 			requests[i].MaxWait = &wait
 		}
 	}
-	promises, err := outlook.Of(w.store).Promises(w.test.Context(), requests,
-		func(*notification.Notification) bool { return false })
+	promises, err := outlook.Of(w.store).Promises(w.test.Context(), requests)
 	if err != nil {
 		w.t.Fatalf("ask when %d notifications go: %v", len(requests), err)
 	}

@@ -49,7 +49,7 @@ type world struct {
 	pulls     int
 	deferrals map[string]int // by category and rule, as told for metrics
 
-	pausedChannels []string
+	paused agenda.Paused
 }
 
 type heldWakeup struct {
@@ -86,8 +86,8 @@ func (w *world) open(process string) *agenda.Agendas {
 	w.t.Helper()
 	store, err := agenda.New(w.client, agenda.Config{
 		Partitions: partitions, Settings: w.settingsOf, Lease: lease, Process: process,
-		PausedChannels: func() []string { return w.pausedChannels },
-		Deferred:       func(category, rule string, n int) { w.deferrals[category+" "+rule] += n },
+		Paused:   func() agenda.Paused { return w.paused },
+		Deferred: func(category, rule string, n int) { w.deferrals[category+" "+rule] += n },
 	})
 	if err != nil {
 		w.t.Fatalf("new store: %v", err)

@@ -18,7 +18,7 @@ func (d *Deployment) DiffPolicy(ctx context.Context, text []byte) (*desk.PolicyD
 	rules := d.Rules.Under(other)
 	after, err := agenda.New(d.Redis.Pipe, agenda.Config{
 		Direct: d.Redis.Client, Partitions: d.Agendas.Partitions(), Settings: rules.Settings, Guarded: d.Pool != nil,
-		Apart: true, Changed: true, PausedChannels: d.Rules.PausedChannels,
+		Apart: true, Changed: true, Paused: d.Rules.Paused,
 	})
 	if err != nil {
 		return nil, err

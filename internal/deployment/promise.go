@@ -4,11 +4,9 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/agenda/outlook"
-	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/patience"
 	"github.com/pacer-notify/pacer/internal/store/postgres/outbox"
@@ -21,23 +19,11 @@ const promisePatience = 3 * time.Second
 func (d *Deployment) Promises(ctx context.Context, requests []notification.PromiseRequest,
 ) ([]notification.Promise, error) {
 	return patience.Ask(ctx, promisePatience, func(ctx context.Context) ([]notification.Promise, error) {
-		pauses, err := d.Control.Pauses(ctx)
-		if err != nil {
-			return nil, err
-		}
 		earlier, err := d.onTheWay(ctx, requests)
 		if err != nil {
 			return nil, err
 		}
-		paused := func(n *notification.Notification) bool {
-			partition := strconv.Itoa(d.Agendas.PartitionOf(n.UserID))
-			return slices.ContainsFunc(pauses, func(p control.Pause) bool {
-				return p.Subject == control.Subject{Kind: control.Category, Name: n.Category} ||
-					p.Subject == control.Subject{Kind: control.Channel, Name: string(n.Channel)} ||
-					p.Subject == control.Subject{Kind: control.Partition, Name: partition}
-			})
-		}
-		promises, err := outlook.Of(d.Agendas).Promises(ctx, append(earlier, requests...), paused)
+		promises, err := outlook.Of(d.Agendas).Promises(ctx, append(earlier, requests...))
 		if err != nil {
 			return nil, err
 		}

@@ -2,8 +2,10 @@ package deployment
 
 import (
 	"errors"
+	"strconv"
 	"time"
 
+	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/desk"
 	"github.com/pacer-notify/pacer/internal/dispatch"
@@ -29,17 +31,20 @@ func (r *Rules) Heed(wait func(kind control.Kind, name string) time.Duration, pa
 	r.paused = paused
 }
 
-// PausedChannels are the channels that operators paused.
-func (r *Rules) PausedChannels() (names []string) {
+// Paused is what operators paused, beside categories.
+func (r *Rules) Paused() (paused agenda.Paused) {
 	if r.paused == nil {
-		return nil
+		return paused
 	}
 	for _, s := range r.paused() {
-		if s.Kind == control.Channel {
-			names = append(names, s.Name)
+		switch partition, err := strconv.Atoi(s.Name); {
+		case s.Kind == control.Channel:
+			paused.Channels = append(paused.Channels, s.Name)
+		case s.Kind == control.Partition && err == nil:
+			paused.Partitions = append(paused.Partitions, partition)
 		}
 	}
-	return names
+	return paused
 }
 
 // Vocabulary are the names that a query for notifications may use.

@@ -32,8 +32,7 @@ func (d *Deployment) openStore(ctx context.Context, current func() *policy.Polic
 	d.Agendas, err = agenda.New(d.Redis.Pipe, agenda.Config{
 		Full: d.Memory.Full, Direct: d.Redis.Client, Partitions: cfg.Settings.Partitions,
 		Settings: d.Rules.Settings, Categories: d.Rules.Categories, Personal: d.Rules.Personal,
-		PausedChannels: d.Rules.PausedChannels,
-		Guarded:        d.Pool != nil, Retention: d.retention(), Apart: d.attached, Deferred: cfg.Deferred,
+		Paused: d.Rules.Paused, Guarded: d.Pool != nil, Retention: d.retention(), Apart: d.attached, Deferred: cfg.Deferred,
 		Shadowed: cfg.Shadowed, Pending: cfg.Pending,
 	})
 	if err != nil {

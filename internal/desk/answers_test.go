@@ -98,8 +98,7 @@ func (w *world) sixWays(user string) (doomed int) {
 			w.Fatal(err)
 		}
 		asked := []notification.PromiseRequest{{Notification: &v.Notification, Accepted: true}}
-		nothing := func(*notification.Notification) bool { return false }
-		promises, err := outlook.Of(w.agendas).Promises(ctx, asked, nothing)
+		promises, err := outlook.Of(w.agendas).Promises(ctx, asked)
 		if err != nil {
 			w.Fatal(err)
 		}

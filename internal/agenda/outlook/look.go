@@ -47,7 +47,7 @@ type look struct {
 	// partly says that more categories share caps than are read: nothing goes before the moment that a play finds.
 	partly   bool
 	channels bool
-	paused   []string // channels
+	paused   agenda.Paused
 	// standIns is how many may stand in for what was not read on; 0: it is read.
 	standIns int
 	left     map[string]*rest // of each backlog that was not read to its end
@@ -107,9 +107,9 @@ func (a *Agendas) lookAt(ctx context.Context, userID string, subjects []subject,
 		agendas: a, ctx: ctx, userID: userID, names: names,
 		settings: map[string]*player.Settings{}, held: map[string]*player.Settings{},
 		notes: map[string]*player.Note{}, others: map[string]int{}, left: map[string]*rest{},
-		paused: a.Config().PausedChannels(),
+		paused: a.Config().Paused(),
 	}
-	l.channels = len(l.paused) > 0
+	l.channels = len(l.paused.Channels) > 0
 	var plans []any
 	for _, name := range names {
 		plan := l.settingsOf(name).Plan
@@ -235,14 +235,14 @@ func (l *look) put(n *player.Note) *player.Note {
 }
 
 // pausedOn reports whether a channel is paused. What waits for it is in no play: nobody knows when somebody resumes it.
-func (l *look) pausedOn(channel string) bool { return slices.Contains(l.paused, channel) }
+func (l *look) pausedOn(channel string) bool { return slices.Contains(l.paused.Channels, channel) }
 
 // heldBy is why nobody knows when a notification goes: what operators did. It is empty for any other.
 func (l *look) heldBy(n *player.Note) string {
 	if reason := l.settingsOf(n.Category).PausedBy(); reason != "" {
 		return reason
 	}
-	if l.pausedOn(n.Channel) {
+	if l.pausedOn(n.Channel) || slices.Contains(l.paused.Partitions, l.agendas.PartitionOf(l.userID)) {
 		return notification.ReasonPaused
 	}
 	return ""

@@ -22,7 +22,6 @@ const readers = 16
 // accepted, but is not in its backlog yet, stands where it will. Of one that is paused nobody can tell. It writes
 // nothing.
 func (a *Agendas) Promises(ctx context.Context, requests []notification.PromiseRequest,
-	paused func(*notification.Notification) bool,
 ) ([]notification.Promise, error) {
 	promises := make([]notification.Promise, len(requests))
 	users := map[string][]int{}
@@ -36,11 +35,6 @@ func (a *Agendas) Promises(ctx context.Context, requests []notification.PromiseR
 	}
 	if err := asking.Wait(); err != nil {
 		return nil, fmt.Errorf("tell when notifications go: %w", keyspace.Fault(err))
-	}
-	for i, q := range requests {
-		if promises[i].Place > 0 && paused(q.Notification) {
-			promises[i] = pausedPromise(q, notification.ReasonPaused)
-		}
 	}
 	return promises, nil
 }
