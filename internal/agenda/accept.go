@@ -89,7 +89,7 @@ type InFlight struct {
 
 // state writes the delivery as the accept script reads it.
 func (f *InFlight) state() string {
-	return fmt.Sprintf("s %d %d %d %d %d %s", f.LeasedUntil.UnixMicro(), f.Generation, f.Attempt, f.AdmittedAt, f.Epoch,
+	return fmt.Sprintf("%s %d %d %d %d %d %s", keyspace.States.Sending, f.LeasedUntil.UnixMicro(), f.Generation, f.Attempt, f.AdmittedAt, f.Epoch,
 		f.Basis)
 }
 
@@ -171,11 +171,11 @@ func (e *Entry) state() any {
 		state := e.InFlight.state()
 		return state[:1] + string(e.Deferred) + state[1:]
 	case e.Retrying:
-		return "r" + string(e.Deferred)
+		return keyspace.States.Retrying + string(e.Deferred)
 	case e.Deferred != NotDeferred:
-		return "t" + string(e.Deferred)
+		return keyspace.States.Scheduled + string(e.Deferred)
 	}
-	return "t"
+	return keyspace.States.Scheduled
 }
 
 // readPlaced reads what the script says of one entry: when it was accepted, or what has its id.

@@ -307,7 +307,7 @@ func (c Config) sourceOf(name string, oneServer bool) (string, error) {
 		}
 		source.Write(body)
 	}
-	return source.String(), nil
+	return keyspace.Spell(source.String()), nil
 }
 
 // moment is the time at which a script runs.

@@ -112,7 +112,7 @@ func TestProgramsFindFaults(t *testing.T) {
 			from: 13,
 		},
 		"caps are not left by what is refunded": {
-			old: "for name in string.gmatch(f[3] or '', '%S+') do", replacement: "for name in string.gmatch('', '%S+') do",
+			old: "for name in string.gmatch(caps or '', '%S+') do", replacement: "for name in string.gmatch('', '%S+') do",
 			from: 75,
 		},
 		"caps of channels end what they do not count": {
@@ -150,7 +150,7 @@ func TestProgramsFindFaults(t *testing.T) {
 			replacement: "  return_to_backlog(agenda, id)\nend",
 		},
 		"a repeated settlement is taken anew": {
-			old: "if f[1] == 'q' and f[7] == generation and", replacement: "if f[1] == 'q' and", from: 667,
+			old: "if state == 'q' and lapsed == generation and", replacement: "if state == 'q' and", from: 667,
 		},
 		"the older goes after the newer": {
 			old: "if newest and tonumber(newest) > arrival then return true end", replacement: "", from: 823,
@@ -169,7 +169,7 @@ func TestProgramsFindFaults(t *testing.T) {
 			old: "counts_as == '1' or counts_as == '4'", replacement: "counts_as == '1'",
 			from: 17,
 		},
-		"a retry has its old slot": {old: "'r', digits(due), 'R', digits(now), 'q', reply)", replacement: "'q', reply)"},
+		"a retry has its old slot": {old: "'r', digits(due), 'by', digits(now), 'q', reply)", replacement: "'q', reply)"},
 		"a slot ahead is not decided again": {
 			old: "backlog.at > now and not is_sure", replacement: "backlog.at > now + HORIZON and not is_sure",
 			from: 2973418548170331419,

@@ -151,4 +151,10 @@ func TestAPausedChannelIsInNobodysWay(t *testing.T) {
 	if s := w.state("held"); !s.DeliverAt.IsZero() || s.Reason != notification.ReasonPaused {
 		t.Errorf("what is held is told %s, %s", s.DeliverAt, s.Reason)
 	}
+	w.paused = agenda.Paused{Partitions: []int{w.store.PartitionOf("ada")}}
+	p := w.promises([]agenda.Entry{on("new", "log", later)}, 0)[0]
+	if s := w.state("held"); p.Place > 0 || !p.DeliverAt.IsZero() || !s.DeliverAt.IsZero() ||
+		p.Reason != notification.ReasonPaused || s.Reason != notification.ReasonPaused {
+		t.Errorf("in a paused partition a new one is told %+v, one that waits %s, %s", p, s.DeliverAt, s.Reason)
+	}
 }

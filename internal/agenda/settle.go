@@ -12,8 +12,10 @@ import (
 
 // letters are the dispositions as the scripts write them.
 var letters = map[dispatch.Disposition]any{
-	dispatch.Delivered: "D", dispatch.Failed: "F", dispatch.Retry: "r", dispatch.Returned: "q",
-	dispatch.Expired: "E", dispatch.Cancelled: "C", dispatch.Replaced: "R", dispatch.Forgotten: "x",
+	dispatch.Delivered: keyspace.States.Delivered, dispatch.Failed: keyspace.States.Failed,
+	dispatch.Retry: keyspace.States.Retrying, dispatch.Returned: keyspace.States.Queued,
+	dispatch.Expired: keyspace.States.Expired, dispatch.Cancelled: keyspace.States.Cancelled,
+	dispatch.Replaced: keyspace.States.Replaced, dispatch.Forgotten: "x",
 }
 
 // Settle writes the disposition of a grant.

@@ -55,12 +55,14 @@ type State struct {
 	Lines   string
 }
 
-// statuses are the statuses by the letters of the scripts. A notification in its backlog (q) is queued or deferred:
+// statuses are the statuses by the letters of the scripts. A notification in its backlog is queued or deferred:
 // that follows from the backlog.
 var statuses = map[string]notification.Status{
-	"t": notification.StatusScheduled, "q": notification.StatusQueued, "r": notification.StatusRetrying,
-	"s": notification.StatusSending, "D": notification.StatusDelivered, "F": notification.StatusFailed,
-	"E": notification.StatusExpired, "C": notification.StatusCancelled, "R": notification.StatusReplaced,
+	keyspace.States.Queued: notification.StatusQueued, keyspace.States.Scheduled: notification.StatusScheduled,
+	keyspace.States.Retrying: notification.StatusRetrying, keyspace.States.Sending: notification.StatusSending,
+	keyspace.States.Delivered: notification.StatusDelivered, keyspace.States.Failed: notification.StatusFailed,
+	keyspace.States.Expired: notification.StatusExpired, keyspace.States.Cancelled: notification.StatusCancelled,
+	keyspace.States.Replaced: notification.StatusReplaced,
 }
 
 // StatusOf is the status that a letter of the scripts stands for; empty for any other text.
@@ -80,6 +82,7 @@ func SlotTooLate(slot throttle.Micros, orLater bool, maxDefer time.Duration) str
 
 // ParseState reads the fields of a notification of a partition.
 func (a *Agendas) ParseState(id string, partition int, fields map[string]string) *State {
+	f := &keyspace.Fields
 	integer := func(name string) int {
 		n, _ := strconv.Atoi(fields[name]) // absent means 0
 		return n
@@ -90,32 +93,32 @@ func (a *Agendas) ParseState(id string, partition int, fields map[string]string)
 		}
 		return time.Time{}
 	}
-	notBefore := at("n")
-	if fields["s"] == "r" {
-		notBefore = at("r")
+	notBefore := at(f.BackedOff)
+	if fields[f.State] == keyspace.States.Retrying {
+		notBefore = at(f.RetryDue)
 	}
 	return &State{
 		ID:         id,
-		Backlog:    dispatch.Backlog{Partition: partition, UserID: fields["u"], Category: fields["c"]},
-		Payload:    fields["b"],
-		Priority:   notification.Priority(integer("p")),
-		AcceptedAt: at("A"),
-		Arrival:    int64(integer("v")),
-		Status:     StatusOf(fields["s"]),
-		Attempts:   integer("g") - integer("o"),
-		Generation: integer("g"),
-		Failures:   integer("f"),
-		Crashes:    integer("x"),
+		Backlog:    dispatch.Backlog{Partition: partition, UserID: fields[f.User], Category: fields[f.Category]},
+		Payload:    fields[f.Payload],
+		Priority:   notification.Priority(integer(f.Priority)),
+		AcceptedAt: at(f.Accepted),
+		Arrival:    int64(integer(f.Arrival)),
+		Status:     StatusOf(fields[f.State]),
+		Attempts:   integer(f.Generation) - integer(f.Returned),
+		Generation: integer(f.Generation),
+		Failures:   integer(f.Failures),
+		Crashes:    integer(f.Crashes),
 		NotBefore:  notBefore,
-		Deferrals:  integer("d"),
-		Reason:     fields["y"],
-		Detail:     Explain(fields["y"], fields["q"]),
-		Held:       fields["w"] != "",
-		AdmittedAt: at("m"),
-		EndedAt:    at("z"),
-		Basis:      notification.ParseBasis(fields["P"]),
-		History:    a.HistoryOf(fields["u"], fields["c"], fields["h"]),
-		Lines:      fields["h"],
+		Deferrals:  integer(f.Deferrals),
+		Reason:     fields[f.Reason],
+		Detail:     Explain(fields[f.Reason], fields[f.Detail]),
+		Held:       fields[f.Held] != "",
+		AdmittedAt: at(f.Admitted),
+		EndedAt:    at(f.Ended),
+		Basis:      notification.ParseBasis(fields[f.Basis]),
+		History:    a.HistoryOf(fields[f.User], fields[f.Category], fields[f.History]),
+		Lines:      fields[f.History],
 	}
 }
 

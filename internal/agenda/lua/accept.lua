@@ -36,11 +36,11 @@ local function replace_earlier(agenda, n)
   call('SET', newest_key(n.category, n.user, n.collapse), digits(n.arrival), 'PX', digits(newest_life))
   -- Its own name is left when its hash was evicted and it is placed again.
   if not earlier or earlier == n.id then return nil end
-  local f = call('HMGET', partition .. 'n:' .. earlier, 's', 'l', 'v')
+  local state, follows, arrival = unpack(call('HMGET', partition .. 'n:' .. earlier, F.state, F.follows, F.arrival))
   if not remove_waiting(agenda, earlier) then return nil end
-  finish(earlier, n.category, 'R', 'collapse_key', retention)
+  finish(earlier, n.category, S.replaced, 'collapse_key', retention)
   wake_for_expiry(agenda, n.category)
-  return f[1] ~= 't' and tonumber(f[2] or f[3]) or nil
+  return state ~= S.scheduled and tonumber(follows or arrival) or nil
 end
 
 -- The ids that this script has stored.
@@ -49,19 +49,20 @@ local stored = {}
 -- store writes a notification's hash. `optional` are the fields that few notifications have, as name, value, and so on.
 local function store(n, state, optional)
   stored[n.id] = true
-  call('HSET', partition .. 'n:' .. n.id, 'u', n.user, 'c', n.category, 'p', n.priority, 'v', digits(n.arrival),
-    'A', digits(n.accepted), 'b', n.payload, 's', state, unpack(optional))
+  call('HSET', partition .. 'n:' .. n.id, F.user, n.user, F.category, n.category, F.priority, n.priority,
+    F.arrival, digits(n.arrival), F.accepted, digits(n.accepted), F.payload, n.payload, F.state, state,
+    unpack(optional))
 end
 
 local function optional_fields(n, from, joined)
   local f, i = {}, 0
-  if n.send_at ~= '0' then f[i + 1], f[i + 2], i = 't', n.send_at, i + 2 end
-  if n.expires_at ~= '0' then f[i + 1], f[i + 2], i = 'e', n.expires_at, i + 2 end
-  if n.collapse ~= '' then f[i + 1], f[i + 2], i = 'k', n.collapse, i + 2 end
-  if n.bypasses then f[i + 1], f[i + 2], i = 'i', '1', i + 2 end
-  if n.before == '1' then f[i + 1], f[i + 2], i = 'd', '1', i + 2 end
-  if from then f[i + 1], f[i + 2], i = 'l', digits(from), i + 2 end
-  if joined and joined ~= 0 then f[i + 1], f[i + 2] = 'j', digits(joined) end
+  if n.send_at ~= '0' then f[i + 1], f[i + 2], i = F.not_before, n.send_at, i + 2 end
+  if n.expires_at ~= '0' then f[i + 1], f[i + 2], i = F.expires, n.expires_at, i + 2 end
+  if n.collapse ~= '' then f[i + 1], f[i + 2], i = F.collapse, n.collapse, i + 2 end
+  if n.bypasses then f[i + 1], f[i + 2], i = F.bypasses, '1', i + 2 end
+  if n.before == '1' then f[i + 1], f[i + 2], i = F.deferrals, '1', i + 2 end
+  if from then f[i + 1], f[i + 2], i = F.follows, digits(from), i + 2 end
+  if joined and joined ~= 0 then f[i + 1], f[i + 2] = F.joined, digits(joined) end
   return f
 end
 
@@ -80,8 +81,8 @@ local function accept_due(agenda, n, from)
     backlog.next > 0 and (n.exempt and backlog.rule < 0 or n.overtakes and goes_first(n, backlog, at_place))
   local since = stray_since(n.accepted, from, tonumber(n.send_at))
   local joined = add_to_backlog(agenda, backlog, n.id, at_place, passes, n.before == '1', since)
-  if n.before == '2' and not passes and backlog.since < LEAST_MOMENT then backlog.since = backlog.since + 1 end
-  store(n, 'q', optional_fields(n, from, joined))
+  if n.before == '2' and not passes and backlog.since == 0 then backlog.counted = backlog.counted + 1 end
+  store(n, S.queued, optional_fields(n, from, joined))
   -- A backlog that is not empty has a wake-up. But a notification that passes what others wait for does not wait for it,
   -- and one that would wait for too long ends at once.
   if not known or passes or backlog.next > 0 and backlog.most > 0 and size_of(backlog) > backlog.most then
@@ -94,9 +95,9 @@ end
 -- accept_later puts a notification that is not due yet into the set of what is later.
 local function accept_later(agenda, n, from)
   store(n, n.state, optional_fields(n, from))
-  if n.state == 'r' then call('HSET', partition .. 'n:' .. n.id, 'R', digits(now)) end
+  if n.state == S.retrying then call('HSET', partition .. 'n:' .. n.id, F.retry_set, digits(now)) end
   add_later(agenda, n.id, n.send_at)
-  count(n.state == 't' and 'scheduled' or 'retrying', 1)
+  count(n.state == S.scheduled and 'scheduled' or 'retrying', 1)
   ensure_wakeup(agenda, tonumber(n.send_at))
 end
 
@@ -107,11 +108,11 @@ local function accept_in_flight(n)
   local lease, generation, attempt, at, epoch, basis =
     string.match(n.state, '^s (%d+) (%d+) (%d+) (%d+) (%d+) (.*)$')
   local fields = optional_fields(n)
-  for _, value in ipairs({ 'g', generation, 'm', at, 'P', basis, 'E', generation .. ' ' .. epoch,
-    'o', digits(generation - attempt) }) do
+  for _, value in ipairs({ F.generation, generation, F.admitted, at, F.basis, basis,
+    F.restored, generation .. ' ' .. epoch, F.returned, digits(generation - attempt) }) do
     fields[#fields + 1] = value
   end
-  store(n, 's', fields)
+  store(n, S.sending, fields)
   count('attempts', 1)
   call('ZADD', partition .. 'e', lease, n.id)
   -- Nobody could settle while it was lost: a rebuild that takes long is such a gap as a truce follows, see truce.lua.
@@ -123,14 +124,14 @@ local function accept(agenda, n)
   last = math.max(last, n.arrival)
   if ARGV[3] == '1' then elsewhere[n.category] = (elsewhere[n.category] or 0) + 1 end
   count('accepted', 1)
-  note_history('A', n.category)
+  note_history(S.arrived, n.category)
   if #n.state > 1 then n.before, n.state = string.match(n.state, '^%a(%d?)'), string.gsub(n.state, '^(%a)%d', '%1') end
-  if string.sub(n.state, 1, 1) == 's' then return accept_in_flight(n) end
+  if string.sub(n.state, 1, 1) == S.sending then return accept_in_flight(n) end
   local from
   if n.collapse ~= '' then
-    store(n, 'q', optional_fields(n))
+    store(n, S.queued, optional_fields(n))
     if superseded(n.category, n.user, n.id) then
-      finish(n.id, n.category, 'R', 'collapse_key', retention) -- a newer one came first, and may have been sent
+      finish(n.id, n.category, S.replaced, 'collapse_key', retention) -- a newer one came first, and may have been sent
       return
     end
     from = replace_earlier(agenda, n)
@@ -155,8 +156,9 @@ end
 -- first_with returns what was accepted with an id before; nil when nothing was.
 local function first_with(id)
   if not some_known and not stored[id] then return nil end
-  local f = call('HMGET', partition .. 'n:' .. id, 'A', 'u', 'c', 'b')
-  return f[1] and { tonumber(f[1]), f[2], f[3], f[4] }
+  local accepted, user, category, payload = unpack(call('HMGET', partition .. 'n:' .. id, F.accepted, F.user, F.category,
+    F.payload))
+  return accepted and { tonumber(accepted), user, category, payload }
 end
 
 local result = { deferrals, 0 }

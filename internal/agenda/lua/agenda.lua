@@ -39,7 +39,7 @@
 --   rebuild    string token of the rebuild in progress, a space, and the history of the server's data on which it
 --                     began; on another history nothing more is restored
 -- Per user:
---   a:<user>   hash   the agenda: category → "next rule capped since fresh blocks most" of a backlog that is not
+--   a:<user>   hash   the agenda: category → "next rule capped since fresh blocks most ready counted" of a backlog that is not
 --                     empty, see open_agenda; "" → "generation holder until" of the wake-up that a process holds;
 --                     "+" while something is later; "!" when the user has limits of their own
 --   r:<user>   zset   what is later: notification → not before (a send_at or a retry)
@@ -52,25 +52,7 @@
 --                     backlog
 -- and the limiter's keys: <algorithm>:<name>, u:<user> the log of the user's cap, cap:<cap>:<user> that of a named cap,
 -- whose name holds no colon. Per notification:
---   n:<id>     hash   u user, c category, p priority, v arrival, A when it was accepted, µs, s state, g generation,
---                     o grants returned untried, f failures, x crashes, d deferrals, e expires, k collapse key,
---                     b payload, y reason, m admitted at, t not before, z ended, h history, w waits for its provider,
---                     r when its latest retry was due, R when that was set, l the arrival that its place follows
---                     instead of v, j how often its backlog had been blocked when it joined (absent: 0), i 1 when its
---                     priority bypasses,
---                     a the generation whose lease ended, until it is granted anew or settled, q what explains the
---                     reason: the provider's reply or, with max_defer, "slot max_defer" in µs: the slot that came too
---                     late, with a + when that is the earliest possible; with quiet_hours the slot, and the end of the
---                     closed interval that it is in; n when the back-off after its latest failure
---                     ends: max_defer counts from there, M 1 when it ended and its latest admission was refunded, K the
---                     names of the named caps that count its latest grant,
---                     P the basis of its latest admission: the version of the policy and, where it mattered, after a
---                     space the user's time zone, E "generation epoch" of a delivery that was in flight when the
---                     partition was rebuilt: the number of the epoch that granted it
--- A payload begins with {"c":"CHANNEL", so that a cap can count some channels only; to all else it is opaque.
---
--- A state is one letter: q in its backlog, t scheduled, r retrying, s sending; D delivered, F failed, E expired,
--- C cancelled, R replaced. "deferred" is not a state: deferred is everything in a blocked backlog that does not bypass.
+--   n:<id>     hash   the notification. Scripts write F.<word> for a field and S.<word> for a state, see keyspace/words.go
 
 local partition = KEYS[1]
 
@@ -78,9 +60,6 @@ local partition = KEYS[1]
 -- higher one, whatever the clocks say. It is exact in a double while it stays below 2^51. Places can be compared across
 -- all backlogs of a partition.
 local BAND = 2251799813685248
-
--- What is less is a count, not a moment, in µs.
-local LEAST_MOMENT = 100000000000000
 
 -- The changes of the counts; write_changes writes them.
 local counted = {}
@@ -102,7 +81,7 @@ local function note_deferrals(user, category, n, rule)
   if GUARDED then
     count('deferrals:' .. category, n)
   else
-    happened['W' .. category] = (happened['W' .. category] or 0) + n
+    happened[S.deferred .. category] = (happened[S.deferred .. category] or 0) + n
   end
   local i = #deferrals
   deferrals[i + 1], deferrals[i + 2], deferrals[i + 3], deferrals[i + 4] = user, category, n, rule
@@ -114,13 +93,13 @@ end
 --   capped  1 when that rule is the user's cap, 3 when it is a named cap; 2 when its category is paused: then no rule
 --           blocks it, yet nothing goes; and 4 more while a round that could not look at all backlogs goes on with
 --           the others: nothing of this one could go a moment ago
---   since   when it was blocked last; while it has never been, how many of the fresh ones are taken to have been deferred,
---           and counted, before a rebuild
+--   since   when it was blocked last; 0 when it never was
 --   fresh   how many in it have not been deferred: they came while it was not blocked, or they bypass
 --   blocks  how often it was blocked since it was last empty
 --   most    while it is blocked: how many can go at most within max_defer, as of when it was blocked; 0 for any number
 --   ready   while it is not: since when what is in it may go, as far as the moment says so at which it was unblocked, or
---           the try after a pause; 0 when it was never blocked or paused. Both are the last number of the field
+--           the try after a pause; 0 when it was never blocked or paused
+--   counted while it has never been blocked: how many of the fresh ones were deferred, and counted, before a rebuild
 local agendas, open_agenda = {}, nil
 do
   -- Many backlogs stand alike, above all those that nobody has looked at.
@@ -130,13 +109,13 @@ do
   local function read_state(text)
     local state = states[text]
     if state then return state end
-    local next_, rule, capped, since, fresh, blocks, most =
-      string.match(text, '^(%d+) (%-?%d+) (%d) (%d+) (%d+) (%d+) (%d+)$')
-    local held, blocked = tonumber(capped) % 4, next_ ~= '0'
+    local next_, rule, capped, since, fresh, blocks, most, ready, already =
+      string.match(text, '^(%d+) (%-?%d+) (%d) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+    local held = tonumber(capped) % 4
     state = {
       next = tonumber(next_), rule = tonumber(rule), capped = held == 1, paused = held == 2, named = held == 3,
       seen = tonumber(capped) >= 4, since = tonumber(since), fresh = tonumber(fresh), blocks = tonumber(blocks),
-      most = blocked and tonumber(most) or 0, ready = blocked and 0 or tonumber(most),
+      most = tonumber(most), ready = tonumber(ready), counted = tonumber(already),
     }
     states[text] = state
     return state
@@ -167,6 +146,7 @@ do
           category = category, name = name, key = partition .. 'w:' .. name, next = state.next, rule = state.rule,
           capped = state.capped, paused = state.paused, named = state.named, seen = state.seen, since = state.since,
           fresh = state.fresh, blocks = state.blocks, most = state.most, ready = state.ready,
+          counted = state.counted,
         }
       end
     end
@@ -195,7 +175,7 @@ local function backlog_of(agenda, category)
     local name = category .. ':' .. agenda.user
     backlog = {
       category = category, name = name, key = partition .. 'w:' .. name, next = 0, rule = 0, capped = false, since = 0,
-      fresh = 0, blocks = 0, most = 0, ready = 0, size = 0,
+      fresh = 0, blocks = 0, most = 0, ready = 0, counted = 0, size = 0,
     }
     agenda.backlogs[category] = backlog
     agenda.size = agenda.size + 1
@@ -232,18 +212,19 @@ local function set_blocked(agenda, backlog, next_, rule, capped, most)
   count('capped', (capped and size or 0) - (backlog.capped and before or 0))
   local quiet, was_quiet = rule < 0, is_quiet(backlog)
   count('quiet', (quiet and size or 0) - (was_quiet and before or 0))
-  local again = backlog.since < LEAST_MOMENT and backlog.since or 0
   if backlog.next == 0 then
     redis.call('HINCRBY', partition .. 'v', agenda.user, '1')
     backlog.since = now
   end
   if backlog.fresh > 0 then
-    if backlog.fresh > again then note_deferrals(agenda.user, backlog.category, backlog.fresh - again, rule) end
+    local new = backlog.fresh - backlog.counted
+    if new > 0 then note_deferrals(agenda.user, backlog.category, new, rule) end
     backlog.blocks, backlog.fresh = backlog.blocks + 1, 0
   end
   if backlog.next > 0 and was_quiet ~= quiet then redis.call('ZREM', set_of_blocked(was_quiet), backlog.name) end
   redis.call('ZADD', set_of_blocked(quiet), digits(quiet and next_ or backlog.first.accepted), backlog.name)
-  backlog.next, backlog.rule, backlog.capped, backlog.most = next_, rule, capped, most
+  backlog.next, backlog.rule, backlog.capped, backlog.most, backlog.ready = next_, rule, capped, most, 0
+  backlog.counted = 0
   mark_changed(agenda, backlog)
 end
 
@@ -273,7 +254,7 @@ local function set_ready(agenda, backlog)
     redis.call('HDEL', partition .. 'v', agenda.user)
   end
   backlog.ready = math.min(now, backlog.next)
-  backlog.next, backlog.capped, backlog.named = 0, false, false
+  backlog.next, backlog.capped, backlog.named, backlog.most = 0, false, false, 0
   mark_changed(agenda, backlog)
 end
 
@@ -327,7 +308,7 @@ local function note_removal(agenda, backlog, joined)
   if not was_deferred(backlog, joined) then
     backlog.fresh = math.max(0, backlog.fresh - 1)
     -- Those from before a rebuild go first.
-    if backlog.since > 0 and backlog.since < LEAST_MOMENT then backlog.since = backlog.since - 1 end
+    backlog.counted = math.max(0, backlog.counted - 1)
   elseif backlog.next > 0 then
     count('deferred', -1)
     if backlog.capped then count('capped', -1) end

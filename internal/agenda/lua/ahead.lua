@@ -7,7 +7,7 @@ local payload_bytes = 1048576
 -- channel_at returns the channel of a notification; '' when it is not known.
 local function channel_at(id)
   if payload_bytes <= 0 then return '' end
-  local payload = redis.call('HGET', partition .. 'n:' .. id, 'b') or ''
+  local payload = redis.call('HGET', partition .. 'n:' .. id, F.payload) or ''
   payload_bytes = payload_bytes - #payload
   return channel_of(payload) or ''
 end
@@ -15,20 +15,23 @@ end
 -- put_standing appends a notification that is in a backlog: its id, its place, since when max_defer counts, when it
 -- expires (0: never), and its channel, when that matters, else ''.
 local function put_standing(list, id, at_place, channels)
-  local f, n = redis.call('HMGET', partition .. 'n:' .. id, 'A', 't', 'n', 'e'), #list
-  local since = tonumber(f[1] or 0)
-  if f[2] or f[3] then since = math.max(since, tonumber(f[2] or 0), tonumber(f[3] or 0)) end
-  list[n + 1], list[n + 2], list[n + 3], list[n + 4] = id, at_place, since, tonumber(f[4] or 0)
+  local accepted, not_before, backed_off, expires = unpack(redis.call('HMGET', partition .. 'n:' .. id, F.accepted,
+    F.not_before, F.backed_off, F.expires))
+  local since, n = tonumber(accepted or 0), #list
+  if not_before or backed_off then since = math.max(since, tonumber(not_before or 0), tonumber(backed_off or 0)) end
+  list[n + 1], list[n + 2], list[n + 3], list[n + 4] = id, at_place, since, tonumber(expires or 0)
   list[n + 5] = channels and channel_at(id) or ''
 end
 
 -- put_due appends a notification that is due later: as put_standing does, then its category, when it is due, and its
 -- state. Of one that was forgotten the category is ''.
 local function put_due(list, id, due, channels)
-  local f = redis.call('HMGET', partition .. 'n:' .. id, 'c', 'p', 'l', 'v', 's', 'w')
-  put_standing(list, id, f[1] and tonumber(place(tonumber(f[2]), tonumber(f[3] or f[4]))) or 0, channels)
+  local category, priority, follows, arrival, state, held = unpack(redis.call('HMGET', partition .. 'n:' .. id,
+    F.category, F.priority, F.follows, F.arrival, F.state, F.held))
+  local at_place = category and tonumber(place(tonumber(priority), tonumber(follows or arrival))) or 0
+  put_standing(list, id, at_place, channels)
   local n = #list
-  list[n + 1], list[n + 2], list[n + 3] = f[1] or '', due, f[6] and 'w' or f[5] or ''
+  list[n + 1], list[n + 2], list[n + 3] = category or '', due, held and F.held or state or ''
 end
 
 -- put_backlog appends what stands in a backlog from a place on, without some at the beginning.

@@ -7,12 +7,12 @@
 --
 -- Result   1 cancelled; 0 it does not wait; -1 it is unknown
 local id = ARGV[1]
-local user = redis.call('HGET', partition .. 'n:' .. id, 'u')
+local user = redis.call('HGET', partition .. 'n:' .. id, F.user)
 if not user then return -1 end
 local agenda = open_agenda(user)
 local category = remove_waiting(agenda, id)
 if not category then return 0 end
-finish(id, category, 'C', ARGV[3], ARGV[2])
+finish(id, category, S.cancelled, ARGV[3], ARGV[2])
 wake_for_expiry(agenda, category)
 save_agenda(agenda)
 cover_rest(agenda)

@@ -18,19 +18,19 @@ local ended, counts, happened = {}, {}, {}
 
 local function write(id, generation, state, reason, reply)
   local key = partition .. 'n:' .. id
-  local f = call('HMGET', key, 's', 'g', 'c')
-  if f[2] ~= generation then return 0 end
-  if f[1] == 'q' then return 2 end
-  if f[1] ~= 's' then return f[1] == state and 1 or 0 end
-  if state == 'D' then -- what explained an earlier attempt is left, and not shown
-    call('HSET', key, 's', state, 'y', reason, 'z', now)
+  local before, granted, category = unpack(call('HMGET', key, F.state, F.generation, F.category))
+  if granted ~= generation then return 0 end
+  if before == S.queued then return 2 end
+  if before ~= S.sending then return before == state and 1 or 0 end
+  if state == S.delivered then -- what explained an earlier attempt is left, and not shown
+    call('HSET', key, F.state, state, F.reason, reason, F.ended, now)
   else
-    call('HSET', key, 's', state, 'y', reason, 'z', now, 'q', reply)
+    call('HSET', key, F.state, state, F.reason, reason, F.ended, now, F.detail, reply)
   end
   redis.call('PEXPIRE', key, retention)
   ended[#ended + 1] = id
   counts[state] = (counts[state] or 0) + 1
-  local field = state .. (f[3] or '')
+  local field = state .. (category or '')
   happened[field] = (happened[field] or 0) + 1
   return 1
 end

@@ -71,24 +71,27 @@ local function number(text) return text and tonumber(text) or 0 end
 local function read_first(agenda, backlog)
   local first = backlog.first
   local id = first.id
-  local f = redis.call('HMGET', partition .. 'n:' .. id, 'A', 'p', 'g', 'o', 'f', 'e', 'k', 'b', 'd', 'h', 'j', 't', 'r',
-    'n', 'l')
-  if f[1] and not (f[6] and tonumber(f[6]) <= now) then
-    first.accepted, first.priority, first.generation = tonumber(f[1]), tonumber(f[2]), number(f[3])
-    first.returned, first.failures, first.expires = number(f[4]), number(f[5]), f[6]
-    first.collapse, first.payload, first.deferrals = f[7], f[8], number(f[9])
-    first.history, first.joined, first.due = f[10] or '', f[11], number(f[13])
-    first.not_before, first.strays = math.max(number(f[12]), number(f[14])), f[12] or f[14] or f[15]
+  local accepted, priority, generation, returned, failures, expires, collapse, payload, deferrals, history, joined,
+    not_before, due, backed_off, follows = unpack(redis.call('HMGET', partition .. 'n:' .. id, F.accepted, F.priority,
+      F.generation, F.returned, F.failures, F.expires, F.collapse, F.payload, F.deferrals, F.history, F.joined,
+      F.not_before, F.retry_due, F.backed_off, F.follows))
+  if accepted and not (expires and tonumber(expires) <= now) then
+    first.accepted, first.priority, first.generation = tonumber(accepted), tonumber(priority), number(generation)
+    first.returned, first.failures, first.expires = number(returned), number(failures), expires
+    first.collapse, first.payload, first.deferrals = collapse, payload, number(deferrals)
+    first.history, first.joined, first.due = history or '', joined, number(due)
+    first.not_before = math.max(number(not_before), number(backed_off))
+    first.strays = not_before or backed_off or follows
     return true
   end
   if budget <= 0 then return false end
   budget = budget - 1
-  if f[1] then
-    finish(id, remove_waiting(agenda, id), 'E', 'expires_at', retention)
+  if accepted then
+    finish(id, remove_waiting(agenda, id), S.expired, 'expires_at', retention)
   else -- its hash is gone
     redis.call('ZREM', backlog.key, id)
     redis.call('ZREM', strays_of(backlog), id)
-    note_removal(agenda, backlog, f[11])
+    note_removal(agenda, backlog, joined)
   end
   find_first(backlog)
   return true
@@ -104,7 +107,7 @@ end
 -- expire_overdue ends a notification that can't go within max_defer, since its slot (as text) would be too late.
 local function expire_overdue(agenda, id, slot, category_settings)
   budget = budget - 1
-  finish(id, remove_waiting(agenda, id), 'E', 'max_defer', retention, slot .. ' ' .. digits(category_settings.max_defer))
+  finish(id, remove_waiting(agenda, id), S.expired, 'max_defer', retention, slot .. ' ' .. digits(category_settings.max_defer))
 end
 
 local decide_first
@@ -113,7 +116,7 @@ do
   local function drop(agenda, backlog)
     budget = budget - 1
     local id, slot = backlog.first.id, digits(backlog.at)
-    finish(id, remove_waiting(agenda, id), 'E', 'quiet_hours', retention, slot .. ' ' .. digits(open(backlog.plan, backlog.at)))
+    finish(id, remove_waiting(agenda, id), S.expired, 'quiet_hours', retention, slot .. ' ' .. digits(open(backlog.plan, backlog.at)))
   end
 
   -- is_dropped reports whether the first of a backlog is due in a closed interval that ends it.
@@ -256,12 +259,12 @@ do
     local shadows = n.priority > request.settings[backlog.category].bypass and shadowed(backlog.plan, now, at) or 0
     charge(backlog.plan, now, at, n.id .. '#' .. generation)
     backlog.granted = math.max(at, backlog.granted or 0)
-    local fields = { 's', 's', 'g', generation, 'm', digits(at), 'P', basis }
-    if #backlog.plan.named > 0 then fields[9], fields[10] = 'K', caps_of(backlog.plan) end
+    local fields = { F.state, S.sending, F.generation, generation, F.admitted, digits(at), F.basis, basis }
+    if #backlog.plan.named > 0 then fields[9], fields[10] = F.caps, caps_of(backlog.plan) end
     if was_deferred(backlog, n.joined) and n.deferrals == 0 then
       n.deferrals, n.history = 1, n.history .. deferral_of(backlog, n.accepted)
       local i = #fields
-      fields[i + 1], fields[i + 2], fields[i + 3], fields[i + 4] = 'd', '1', 'h', n.history
+      fields[i + 1], fields[i + 2], fields[i + 3], fields[i + 4] = F.deferrals, '1', F.history, n.history
     end
     redis.call('HSET', key, unpack(fields))
     note_removal(agenda, backlog, n.joined)
@@ -287,7 +290,7 @@ do
   local function oldest_stray(backlog, bypass, before)
     local ids = redis.call('ZRANGEBYSCORE', strays_of(backlog), '-inf', '(' .. digits(before), 'LIMIT', '0', '10')
     for _, id in ipairs(ids) do
-      if tonumber(redis.call('HGET', partition .. 'n:' .. id, 'p')) > bypass then return id end
+      if tonumber(redis.call('HGET', partition .. 'n:' .. id, F.priority)) > bypass then return id end
     end
   end
 
@@ -309,7 +312,7 @@ do
   -- clock was set back, those behind it may seem to, and wait until it goes.
   local function oldest_of(backlog, priority, among, before)
     local id = settled_first(backlog, priority, among)
-    if id and tonumber(redis.call('HGET', partition .. 'n:' .. id, 'A') or 0) < before then return id end
+    if id and tonumber(redis.call('HGET', partition .. 'n:' .. id, F.accepted) or 0) < before then return id end
   end
 
   -- oldest returns one of a backlog that limits hold, and that waits since before a moment; nil when there is none.

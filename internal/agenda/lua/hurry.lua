@@ -13,9 +13,9 @@ local left, at, moves = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3] == '1'
 local found = {}
 
 local function held_for_credentials(key)
-  local f = redis.call('HMGET', key, 's', 'y')
-  return f[1] == 'r' and f[2] and
-    (f[2] == 'throttled: channel_paused' or string.sub(f[2], 1, 20) == 'credentials_refused:')
+  local state, reason = unpack(redis.call('HMGET', key, F.state, F.reason))
+  return state == S.retrying and reason and
+    (reason == 'throttled: channel_paused' or string.sub(reason, 1, 20) == 'credentials_refused:')
 end
 
 -- hurry looks at what is not due yet: a worker may take away what is. It returns how many it looked at, and how many of
@@ -30,7 +30,7 @@ local function hurry(user)
       found[#found + 1] = id
       if moves then
         redis.call('ZADD', agenda.later, digits(now), id)
-        redis.call('HSET', key, 'r', digits(now))
+        redis.call('HSET', key, F.retry_due, digits(now))
       end
     end
   end

@@ -56,26 +56,27 @@ end
 
 -- look_at returns what is known of a notification.
 local function look_at(id, backlog, collapse)
-  local f = redis.call('HMGET', partition .. 'n:' .. id, 's', 'j', 'd', 'm', 'y', 'A')
+  local state, joined, deferrals, admitted, reason, accepted = unpack(redis.call('HMGET', partition .. 'n:' .. id,
+    F.state, F.joined, F.deferrals, F.admitted, F.reason, F.accepted))
   local here = {}
-  if not f[1] then
+  if not state then
     local holder, newest
     if collapse ~= '' then
       holder = redis.call('HGET', collapse_set(backlog.category, agenda.user), collapse)
       newest = redis.call('GET', newest_key(backlog.category, agenda.user, collapse))
     end
-    local arrival = holder and redis.call('HGET', partition .. 'n:' .. holder, 'v')
+    local arrival = holder and redis.call('HGET', partition .. 'n:' .. holder, F.arrival)
     if arrival then put_waiting(here, backlog, holder) end
     return { '', 0, 0, 0, '', 0, '', here, tonumber(arrival or 0), tonumber(newest or 0) }
   end
   local at_place, before, deferred, line = put_waiting(here, backlog, id), 0, false, ''
   if at_place then
     before = redis.call('ZCOUNT', backlog.key, '-inf', '(' .. digits(at_place))
-    deferred = was_deferred(backlog, f[2])
-    if deferred and not f[3] then line = deferral_of(backlog, tonumber(f[6])) end
+    deferred = was_deferred(backlog, joined)
+    if deferred and not deferrals then line = deferral_of(backlog, tonumber(accepted)) end
   end
-  return { f[1], at_place and 1 or 0, before, deferred and backlog.next > 0 and 1 or 0, line, tonumber(f[4] or 0),
-    f[5] or '', here, 0, 0 }
+  return { state, at_place and 1 or 0, before, deferred and backlog.next > 0 and 1 or 0, line, tonumber(admitted or 0),
+    reason or '', here, 0, 0 }
 end
 
 local notifications = {}

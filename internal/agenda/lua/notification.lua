@@ -3,9 +3,9 @@
 
 local function add_to_history(id, at, kind, detail)
   local key = partition .. 'n:' .. id
-  local history = redis.call('HGET', key, 'h') or ''
+  local history = redis.call('HGET', key, F.history) or ''
   if #history > 4096 then return end
-  redis.call('HSET', key, 'h', history .. digits(at) .. ' ' .. kind .. ' ' .. detail .. '\n')
+  redis.call('HSET', key, F.history, history .. digits(at) .. ' ' .. kind .. ' ' .. detail .. '\n')
 end
 
 -- deferral_of returns the line of history about the deferral of a notification in a backlog.
@@ -26,7 +26,7 @@ do
 
   function finish(id, category, state, reason, retention, detail)
     local key = partition .. 'n:' .. id
-    redis.call('HSET', key, 's', state, 'y', reason, 'z', digits(now), 'q', detail or '')
+    redis.call('HSET', key, F.state, state, F.reason, reason, F.ended, digits(now), F.detail, detail or '')
     redis.call('PEXPIRE', key, retention)
     count(state, 1)
     if ENDS[reason] then count(ENDS[reason], 1) end
@@ -50,13 +50,14 @@ end
 -- superseded reports whether a newer notification with the same collapse key was accepted: it waits, or it is
 -- remembered. Then the older one must not wait again.
 local function superseded(category, user, id)
-  local fields = redis.call('HMGET', partition .. 'n:' .. id, 'k', 'v')
-  if not fields[1] then return false end
-  local arrival = tonumber(fields[2])
-  local newest = redis.call('GET', newest_key(category, user, fields[1]))
+  local collapse, arrival = unpack(redis.call('HMGET', partition .. 'n:' .. id, F.collapse, F.arrival))
+  if not collapse then return false end
+  arrival = tonumber(arrival)
+  local newest = redis.call('GET', newest_key(category, user, collapse))
   if newest and tonumber(newest) > arrival then return true end
-  local waiting = redis.call('HGET', collapse_set(category, user), fields[1])
-  return waiting and waiting ~= id and tonumber(redis.call('HGET', partition .. 'n:' .. waiting, 'v') or 0) > arrival
+  local waiting = redis.call('HGET', collapse_set(category, user), collapse)
+  if not waiting or waiting == id then return false end
+  return tonumber(redis.call('HGET', partition .. 'n:' .. waiting, F.arrival) or 0) > arrival
 end
 
 local function release_collapse(category, user, id, collapse_key)
@@ -67,10 +68,10 @@ end
 
 -- note_later_removal updates the counts after a notification was taken out of the set of what is later.
 local function note_later_removal(id, state, held)
-  count(state == 't' and 'scheduled' or 'retrying', -1)
+  count(state == S.scheduled and 'scheduled' or 'retrying', -1)
   if held then
     count('held', -1)
-    redis.call('HDEL', partition .. 'n:' .. id, 'w')
+    redis.call('HDEL', partition .. 'n:' .. id, F.held)
   end
 end
 
@@ -98,12 +99,12 @@ end
 -- not note when a retry was set. It returns when the retry is due.
 local function advance_retry(agenda, id, due, back)
   local key = partition .. 'n:' .. id
-  local f = redis.call('HMGET', key, 's', 'R')
-  local set = tonumber(f[2] or back and now + back or 0)
-  if f[1] ~= 'r' or set <= now then return due end
+  local state, set = unpack(redis.call('HMGET', key, F.state, F.retry_set))
+  set = tonumber(set or back and now + back or 0)
+  if state ~= S.retrying or set <= now then return due end
   due = math.max(now, now + due - set)
   redis.call('ZADD', agenda.later, digits(due), id)
-  redis.call('HSET', key, 'r', digits(due), 'R', digits(now))
+  redis.call('HSET', key, F.retry_due, digits(due), F.retry_set, digits(now))
   return due
 end
 
@@ -111,42 +112,46 @@ end
 -- false when the notification is in neither. Its caller has to call cover_rest, unless it looks at all that waits.
 local function remove_waiting(agenda, id)
   local key = partition .. 'n:' .. id
-  local f = redis.call('HMGET', key, 'c', 'k', 'e', 'j', 's', 'w', 'A', 'd', 'l', 't', 'n')
-  local backlog = agenda.backlogs[f[1]]
+  local category, collapse, expires, joined, state, held, accepted, deferrals, follows, not_before, backed_off =
+    unpack(redis.call('HMGET', key, F.category, F.collapse, F.expires, F.joined, F.state, F.held, F.accepted,
+      F.deferrals, F.follows, F.not_before, F.backed_off))
+  local backlog = agenda.backlogs[category]
   if backlog and redis.call('ZREM', backlog.key, id) == 1 then
-    if f[9] or f[10] or f[11] then redis.call('ZREM', strays_of(backlog), id) end
-    if was_deferred(backlog, f[4]) and not f[8] then
-      redis.call('HSET', key, 'd', '1')
-      redis.call('HSET', key, 'h', (redis.call('HGET', key, 'h') or '') .. deferral_of(backlog, tonumber(f[7])))
+    if follows or not_before or backed_off then redis.call('ZREM', strays_of(backlog), id) end
+    if was_deferred(backlog, joined) and not deferrals then
+      local history = (redis.call('HGET', key, F.history) or '') .. deferral_of(backlog, tonumber(accepted))
+      redis.call('HSET', key, F.deferrals, '1', F.history, history)
     end
-    note_removal(agenda, backlog, f[4])
+    note_removal(agenda, backlog, joined)
     agenda.uncovered = agenda.uncovered or backlog.named
   elseif redis.call('ZREM', agenda.later, id) == 1 then
-    note_later_removal(id, f[5], f[6])
+    note_later_removal(id, state, held)
     earliest_later(agenda)
   else
     return false
   end
-  release_collapse(f[1], agenda.user, id, f[2])
-  if f[3] then redis.call('ZREM', partition .. 'y', id) end
-  return f[1]
+  release_collapse(category, agenda.user, id, collapse)
+  if expires then redis.call('ZREM', partition .. 'y', id) end
+  return category
 end
 
 -- return_to_backlog puts a known notification into its backlog, at the place of its priority and arrival. One that
 -- replaced another has the arrival of the other. It returns the backlog.
 local function return_to_backlog(agenda, id)
   local key = partition .. 'n:' .. id
-  local f = redis.call('HMGET', key, 'p', 'v', 'k', 'e', 'l', 'c', 'd', 'i', 'j', 't', 'n', 'A')
-  local backlog, arrival = backlog_of(agenda, f[6]), tonumber(f[5] or f[2])
-  local since = stray_since(tonumber(f[12]), f[5], math.max(tonumber(f[10] or 0), tonumber(f[11] or 0)))
-  local joined = add_to_backlog(agenda, backlog, id, place(tonumber(f[1]), arrival), f[8], f[7], since)
-  if joined ~= tonumber(f[9] or 0) then
-    redis.call('HSET', key, 's', 'q', 'j', digits(joined))
+  local priority, arrival, collapse, expires, follows, category, deferrals, bypasses, before, not_before, backed_off,
+    accepted = unpack(redis.call('HMGET', key, F.priority, F.arrival, F.collapse, F.expires, F.follows, F.category,
+      F.deferrals, F.bypasses, F.joined, F.not_before, F.backed_off, F.accepted))
+  local backlog, at_place = backlog_of(agenda, category), place(tonumber(priority), tonumber(follows or arrival))
+  local since = stray_since(tonumber(accepted), follows, math.max(tonumber(not_before or 0), tonumber(backed_off or 0)))
+  local joined = add_to_backlog(agenda, backlog, id, at_place, bypasses, deferrals, since)
+  if joined ~= tonumber(before or 0) then
+    redis.call('HSET', key, F.state, S.queued, F.joined, digits(joined))
   else
-    redis.call('HSET', key, 's', 'q')
+    redis.call('HSET', key, F.state, S.queued)
   end
-  if f[3] then redis.call('HSETNX', collapse_set(f[6], agenda.user), f[3], id) end
-  if f[4] then redis.call('ZADD', partition .. 'y', f[4], id) end
+  if collapse then redis.call('HSETNX', collapse_set(category, agenda.user), collapse, id) end
+  if expires then redis.call('ZADD', partition .. 'y', expires, id) end
   return backlog
 end
 
@@ -155,8 +160,7 @@ local function promote(agenda, limit)
   local due = redis.call('ZRANGEBYSCORE', agenda.later, '-inf', digits(now), 'LIMIT', '0', digits(limit))
   for _, id in ipairs(due) do
     redis.call('ZREM', agenda.later, id)
-    local f = redis.call('HMGET', partition .. 'n:' .. id, 's', 'w')
-    note_later_removal(id, f[1], f[2])
+    note_later_removal(id, unpack(redis.call('HMGET', partition .. 'n:' .. id, F.state, F.held)))
     return_to_backlog(agenda, id)
   end
   return #due

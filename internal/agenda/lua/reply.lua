@@ -75,14 +75,15 @@ end
 local function put_grants_in_flight(given)
   local place, grants = reserve(), 0
   for of, id in string.gmatch(given, '(%d+) (%S+)') do
-    local f = redis.call('HMGET', partition .. 'n:' .. id, 's', 'c', 'm', 'g', 'o', 'f', 'A', 'b', 'd', 'h', 't', 'n',
-      'P')
-    if f[1] == 's' and f[4] == of then
-      of, grants = tonumber(of), grants + 1
-      local accepted = tonumber(f[7])
-      put_grant(id, f[2], tonumber(f[3]), tonumber(f[3]), 0, of, of - tonumber(f[5] or 0), tonumber(f[6] or 0),
-        accepted, f[8], tonumber(f[9] or 0), f[10] or '', math.max(accepted, tonumber(f[11] or 0), tonumber(f[12] or 0)),
-        f[13] or '')
+    local state, category, admitted, generation, returned, failures, accepted, payload, deferrals, history, not_before,
+      backed_off, basis = unpack(redis.call('HMGET', partition .. 'n:' .. id, F.state, F.category, F.admitted,
+        F.generation, F.returned, F.failures, F.accepted, F.payload, F.deferrals, F.history, F.not_before, F.backed_off,
+        F.basis))
+    if state == S.sending and generation == of then
+      of, admitted, accepted, grants = tonumber(of), tonumber(admitted), tonumber(accepted), grants + 1
+      local since = math.max(accepted, tonumber(not_before or 0), tonumber(backed_off or 0))
+      put_grant(id, category, admitted, admitted, 0, of, of - tonumber(returned or 0), tonumber(failures or 0), accepted,
+        payload, tonumber(deferrals or 0), history or '', since, basis or '')
     end
   end
   reply[place] = grants

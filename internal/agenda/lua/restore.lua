@@ -39,6 +39,6 @@ for i = 1, n do
   end
   charge(logs, now, at, grant ~= '' and grant or token)
   local key = grant ~= '' and #plan.named > 0 and partition .. 'n:' .. string.match(grant, '^(.*)#')
-  if key and redis.call('HGET', key, 's') == 's' then redis.call('HSET', key, 'K', caps_of(logs)) end
+  if key and redis.call('HGET', key, F.state) == S.sending then redis.call('HSET', key, F.caps, caps_of(logs)) end
 end
 return 1

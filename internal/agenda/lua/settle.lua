@@ -7,8 +7,7 @@
 -- ARGV[2]  user
 -- ARGV[3]  notification
 -- ARGV[4]  generation that was granted
--- ARGV[5]  D delivered, F failed, E expired, C cancelled, R replaced, r retry, q back into the backlog, x to be
---          forgotten, since it has ended elsewhere
+-- ARGV[5]  its state from now on; x: it is to be forgotten, since it has ended elsewhere
 -- ARGV[6]  reason, for people to read
 -- ARGV[7]  wait before a retry in µs
 -- ARGV[8]  1: refund the throttle slot
@@ -25,30 +24,31 @@ local reply = ARGV[12]
 local wait, refunds, counts_as, retention = tonumber(ARGV[7]), ARGV[8] == '1', ARGV[9], ARGV[10]
 local fails, behind = counts_as == '1' or counts_as == '4', counts_as == '3' or counts_as == '4'
 local key = partition .. 'n:' .. id
-local f = redis.call('HMGET', key, 's', 'g', 'K', 'm', 'e', 'k', 'a', 'o', 'E', 'P')
+local state, current, caps, admitted, expires, collapse, lapsed, returned, restored, basis = unpack(redis.call('HMGET',
+  key, F.state, F.generation, F.caps, F.admitted, F.expires, F.collapse, F.lapsed, F.returned, F.restored, F.basis))
 local CURRENT, STALE = { 0, deferrals }, { 1, deferrals }
 
 -- granted_in returns the number of the epoch that the generation in flight was granted in.
 local function granted_in()
-  local restored, epoch = string.match(f[9] or '', '^(%d+) (%d+)$')
-  return restored == generation and epoch or string.match(EPOCH, '^%d+')
+  local of, epoch = string.match(restored or '', '^(%d+) (%d+)$')
+  return of == generation and epoch or string.match(EPOCH, '^%d+')
 end
-if f[2] ~= generation or GUARDED and granted_in() ~= ARGV[11] then return STALE end
+if current ~= generation or GUARDED and granted_in() ~= ARGV[11] then return STALE end
 
 local agenda = open_agenda(user)
-if f[1] == 'q' and f[7] == generation and outcome ~= 'q' and remove_waiting(agenda, id) then
+if state == S.queued and lapsed == generation and outcome ~= S.queued and remove_waiting(agenda, id) then
   -- The lease has ended, but there is no newer grant: this late result is still the latest.
-  if not GUARDED then redis.call('HINCRBY', key, 'x', '-1') end
-  redis.call('HDEL', key, 'a')
+  if not GUARDED then redis.call('HINCRBY', key, F.crashes, '-1') end
+  redis.call('HDEL', key, F.lapsed)
   wake_for_expiry(agenda, category)
-elseif f[1] ~= 's' then
+elseif state ~= S.sending then
   -- It was settled before, and the reply was lost.
-  return f[1] == 'q' and STALE or CURRENT
+  return state == S.queued and STALE or CURRENT
 end
 
 -- untried takes the attempt back: nothing was sent.
 local function untried()
-  redis.call('HINCRBY', key, 'o', '1')
+  redis.call('HINCRBY', key, F.returned, '1')
   count('attempts', -1)
 end
 
@@ -59,20 +59,21 @@ local function note_failure(due)
   if counts_as == '2' then
     add_to_history(id, now, 'held', told)
   else
-    add_to_history(id, now, 'retrying', told .. '\t' .. f[4] .. ' ' .. digits(generation - (f[8] or 0)) .. ' ' .. (f[10] or ''))
+    add_to_history(id, now, 'retrying', told .. '\t' .. admitted .. ' ' .. digits(generation - (returned or 0)) .. ' ' ..
+      (basis or ''))
   end
 end
 
 local function retry(due)
-  redis.call('HSET', key, 's', 'r', 'y', reason, 'r', digits(due), 'R', digits(now), 'q', reply)
+  redis.call('HSET', key, F.state, S.retrying, F.reason, reason, F.retry_due, digits(due), F.retry_set, digits(now), F.detail, reply)
   add_later(agenda, id, digits(due))
-  if f[5] then redis.call('ZADD', partition .. 'y', f[5], id) end
-  if f[6] then redis.call('HSETNX', collapse_set(category, user), f[6], id) end
+  if expires then redis.call('ZADD', partition .. 'y', expires, id) end
+  if collapse then redis.call('HSETNX', collapse_set(category, user), collapse, id) end
   count('retrying', 1)
-  if fails then redis.call('HSET', key, 'n', digits(due)) end
-  if behind then redis.call('HSET', key, 'l', digits(redis.call('INCR', partition .. 'a'))) end
+  if fails then redis.call('HSET', key, F.backed_off, digits(due)) end
+  if behind then redis.call('HSET', key, F.follows, digits(redis.call('INCR', partition .. 'a'))) end
   if counts_as == '2' then
-    redis.call('HSET', key, 'w', '1')
+    redis.call('HSET', key, F.held, '1')
     untried()
     count('held', 1)
   end
@@ -83,7 +84,7 @@ end
 local function charged_plan()
   local plan = read_plan(13)
   plan.named = {}
-  for name in string.gmatch(f[3] or '', '%S+') do
+  for name in string.gmatch(caps or '', '%S+') do
     plan.named[#plan.named + 1] = { name = name, log = { max = 0, per = 0 } }
   end
   return set_plan_keys(plan, category, user)
@@ -91,18 +92,20 @@ end
 
 local function settle()
   redis.call('ZREM', partition .. 'e', id)
-  if refunds then refund(charged_plan(), tonumber(f[4]), id .. '#' .. generation) end
-  if fails then redis.call('HINCRBY', key, 'f', '1') end
+  if refunds then refund(charged_plan(), tonumber(admitted), id .. '#' .. generation) end
+  if fails then redis.call('HINCRBY', key, F.failures, '1') end
   local due = now + wait
-  if outcome == 'r' then note_failure(due) end
-  if outcome == 'r' and f[5] and due >= tonumber(f[5]) then outcome, reason, reply = 'E', 'expires_at', '' end
-  if (outcome == 'r' or outcome == 'q') and superseded(category, user, id) then
-    if outcome == 'q' or counts_as == '2' then untried() end
-    outcome, reason, reply = 'R', 'collapse_key', ''
+  if outcome == S.retrying then note_failure(due) end
+  if outcome == S.retrying and expires and due >= tonumber(expires) then
+    outcome, reason, reply = S.expired, 'expires_at', ''
   end
-  if outcome == 'r' then
+  if (outcome == S.retrying or outcome == S.queued) and superseded(category, user, id) then
+    if outcome == S.queued or counts_as == '2' then untried() end
+    outcome, reason, reply = S.replaced, 'collapse_key', ''
+  end
+  if outcome == S.retrying then
     retry(due)
-  elseif outcome == 'q' then
+  elseif outcome == S.queued then
     untried()
     return_to_backlog(agenda, id)
     ensure_wakeup(agenda, now)
@@ -111,13 +114,13 @@ local function settle()
     count('attempts', -1)
   else
     finish(id, category, outcome, reason, retention, reply ~= '' and reply or nil)
-    if refunds and not GUARDED then redis.call('HSET', key, 'M', '1') end
+    if refunds and not GUARDED then redis.call('HSET', key, F.refunded, '1') end
   end
 end
 
 settle()
 -- A notification that waits may use the refunded slot at once.
-if refunds and outcome ~= 'q' and agenda.size > 0 then ensure_wakeup(agenda, now) end
+if refunds and outcome ~= S.queued and agenda.size > 0 then ensure_wakeup(agenda, now) end
 save_agenda(agenda)
 cover_rest(agenda)
 remove_if_empty(agenda)

@@ -24,21 +24,22 @@ local result = { 0, 0, 0, 0, {}, deferrals, 0 }
 local function end_lease(id)
   redis.call('ZREM', partition .. 'e', id)
   local key = partition .. 'n:' .. id
-  local f = redis.call('HMGET', key, 'c', 'u', 's', 'g', 'm', 'o', 'P')
-  if f[3] ~= 's' then return end
+  local category, user, state, generation, admitted, returned, basis = unpack(redis.call('HMGET', key, F.category,
+    F.user, F.state, F.generation, F.admitted, F.returned, F.basis))
+  if state ~= S.sending then return end
   result[1] = result[1] + 1
-  add_to_history(id, now, 'crashed', digits(now) .. ' the worker did not report in time\t\t' .. f[5] .. ' ' ..
-    digits(f[4] - (f[6] or 0)) .. ' ' .. (f[7] or ''))
-  if not GUARDED and redis.call('HINCRBY', key, 'x', '1') >= max_crashes then
-    finish(id, f[1], 'F', 'crash_loop', retention)
+  add_to_history(id, now, 'crashed', digits(now) .. ' the worker did not report in time\t\t' .. admitted .. ' ' ..
+    digits(generation - (returned or 0)) .. ' ' .. (basis or ''))
+  if not GUARDED and redis.call('HINCRBY', key, F.crashes, '1') >= max_crashes then
+    finish(id, category, S.failed, 'crash_loop', retention)
     return
   end
-  if superseded(f[1], f[2], id) then
-    finish(id, f[1], 'R', 'collapse_key', retention)
+  if superseded(category, user, id) then
+    finish(id, category, S.replaced, 'collapse_key', retention)
     return
   end
-  redis.call('HSET', key, 'a', f[4])
-  local agenda = open_agenda(f[2])
+  redis.call('HSET', key, F.lapsed, generation)
+  local agenda = open_agenda(user)
   return_to_backlog(agenda, id)
   ensure_wakeup(agenda, now)
 end
@@ -46,12 +47,12 @@ end
 -- expire ends a waiting notification that has reached its expires_at.
 local function expire(id)
   redis.call('ZREM', partition .. 'y', id)
-  local user = redis.call('HGET', partition .. 'n:' .. id, 'u')
+  local user = redis.call('HGET', partition .. 'n:' .. id, F.user)
   if not user then return end
   local agenda = open_agenda(user)
   local category = remove_waiting(agenda, id)
   if not category then return end
-  finish(id, category, 'E', 'expires_at', retention)
+  finish(id, category, S.expired, 'expires_at', retention)
   result[2] = result[2] + 1
   wake_for_expiry(agenda, category)
   save_agenda(agenda)

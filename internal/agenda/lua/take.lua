@@ -130,7 +130,7 @@ local function categories_of(agenda)
   end
   if not agenda.has_later then return names end
   local first = redis.call('ZRANGE', agenda.later, '0', '0')[1]
-  local category = first and redis.call('HGET', partition .. 'n:' .. first, 'c')
+  local category = first and redis.call('HGET', partition .. 'n:' .. first, F.category)
   local backlog = category and agenda.backlogs[category]
   if category and not (backlog and (not backlog.size or backlog.size > 0)) then names[#names + 1] = category end
   return names

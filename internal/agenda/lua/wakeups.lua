@@ -55,7 +55,7 @@ local function wake_for_expiry(agenda, category)
   local backlog = agenda.backlogs[category]
   if not backlog or not is_quiet(backlog) then return end
   local first = redis.call('ZRANGE', backlog.key, '0', '0')[1]
-  local expires = first and redis.call('HGET', partition .. 'n:' .. first, 'e')
+  local expires = first and redis.call('HGET', partition .. 'n:' .. first, F.expires)
   if expires and tonumber(expires) <= backlog.next then ensure_wakeup(agenda, now) end
 end
 
@@ -74,9 +74,9 @@ local function save_agenda(agenda)
     else
       local held = backlog.paused and 2 or backlog.capped and 1 or backlog.named and 3 or 0
       fields[#fields + 1] = backlog.category
-      fields[#fields + 1] = string.format('%d %d %d %d %d %d %d', backlog.next, backlog.rule,
-        backlog.seen and held + 4 or held, backlog.since, backlog.fresh, backlog.blocks,
-        backlog.next > 0 and backlog.most or backlog.ready)
+      fields[#fields + 1] = string.format('%d %d %d %d %d %d %d %d %d', backlog.next, backlog.rule,
+        backlog.seen and held + 4 or held, backlog.since, backlog.fresh, backlog.blocks, backlog.most,
+        backlog.ready, backlog.counted)
     end
   end
   for i = 1, #fields, 1000 do redis.call('HSET', agenda.key, unpack(fields, i, math.min(i + 999, #fields))) end

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/script"
 	"github.com/pacer-notify/pacer/internal/throttle"
@@ -47,14 +48,15 @@ const (
 //
 //	KEYS[1]  the partition's prefix
 //	ARGV[…]  the notifications' keys; on a cluster all of one partition
-//	Result   per notification: its fields u, c, p, A, s, m, t, e, P, M, see agenda.lua, and the channel
-var known = script.NewWhenFull(`local result = {}
+//	Result   per notification: the fields that it names, and the channel
+var known = script.NewWhenFull(keyspace.Spell(`local result = {}
 for i, key in ipairs(ARGV) do
-  local f = redis.call('HMGET', key, 'u', 'c', 'p', 'A', 's', 'm', 't', 'e', 'P', 'M', 'b')
+  local f = redis.call('HMGET', key, F.user, F.category, F.priority, F.accepted, F.state, F.admitted, F.not_before,
+    F.expires, F.basis, F.refunded, F.payload)
   f[11] = string.match(f[11] or '', '^{"c":"([^"]*)"') or ''
   result[i] = f
 end
-return result`)
+return result`))
 
 // EachKnown calls do for every notification that some partitions know, slowly; in is asked about each again and again.
 // One that changes meanwhile may come twice, or not at all. It scans every key of the servers.

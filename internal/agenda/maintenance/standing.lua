@@ -15,7 +15,7 @@ for i = 1, #ARGV, 3 do
   if call('ZSCORE', partition .. 'r:' .. ARGV[i + 2], id) then places = places .. 'r' end
   if call('ZSCORE', partition .. 'e', id) then places = places .. 'e' end
   if call('HEXISTS', partition .. 'z', id) == 1 then places = places .. 'z' end
-  result[#result + 1] = call('HGET', partition .. 'n:' .. id, 's') or ''
+  result[#result + 1] = call('HGET', partition .. 'n:' .. id, F.state) or ''
   result[#result + 1] = places
 end
 return result

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/script"
@@ -18,7 +19,7 @@ import (
 //go:embed standing.lua
 var standingSource string
 
-var standing = script.NewWhenFull(standingSource)
+var standing = script.NewWhenFull(keyspace.Spell(standingSource))
 
 // Standing is where a notification is in its partition.
 type Standing struct {

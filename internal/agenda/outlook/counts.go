@@ -130,11 +130,11 @@ func addPartition(all *stats.Counts, partition int, r *partitionReplies) {
 
 	t := &all.Totals
 	t.Accepted += n("accepted")
-	t.Delivered += n("D")
-	t.Failed += n("F")
-	t.Expired += n("E")
-	t.Cancelled += n("C")
-	t.Replaced += n("R")
+	t.Delivered += n(keyspace.States.Delivered)
+	t.Failed += n(keyspace.States.Failed)
+	t.Expired += n(keyspace.States.Expired)
+	t.Cancelled += n(keyspace.States.Cancelled)
+	t.Replaced += n(keyspace.States.Replaced)
 	t.Pulls += n("pulls")
 	t.Deferrals += n("deferrals")
 	t.Attempts += n("attempts")

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
 	"github.com/pacer-notify/pacer/internal/stats"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
@@ -64,7 +65,7 @@ func (l *laterOne) reason() string {
 	switch about := l.about.Val(); {
 	case about[2] != nil:
 		return stats.HeldForProvider
-	case about[1] == "t":
+	case about[1] == keyspace.States.Scheduled:
 		return stats.HeldBySchedule
 	}
 	return stats.HeldForRetry
@@ -163,7 +164,8 @@ func (a *Agendas) readLaterOnes(ctx context.Context, users []*sampledUser, sampl
 			id, _ := member.Member.(string) // it always is one
 			u.later = append(u.later, laterOne{
 				id: id, due: throttle.Micros(member.Score), weight: samples[i].weight * u.weight,
-				about: pipe.HMGet(ctx, a.Prefixes()[u.partition]+"n:"+id, "c", "s", "w"),
+				about: pipe.HMGet(ctx, a.Prefixes()[u.partition]+"n:"+id, keyspace.Fields.Category,
+					keyspace.Fields.State, keyspace.Fields.Held),
 			})
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
 )
 
 // ScanBatch is about how many keys one step of a scan looks at, in one go.
@@ -75,11 +76,11 @@ func (a *Agendas) readStates(ctx context.Context, node redis.UniversalClient, ke
 	states := make([]*agenda.State, 0, len(keys))
 	for i, key := range keys {
 		fields := read[i].Val()
-		if fields["u"] == "" { // it was forgotten meanwhile
+		if fields[keyspace.Fields.User] == "" { // it was forgotten meanwhile
 			continue
 		}
 		_, id, _ := strings.Cut(key, "}:n:")
-		states = append(states, a.ParseState(id, a.PartitionOf(fields["u"]), fields))
+		states = append(states, a.ParseState(id, a.PartitionOf(fields[keyspace.Fields.User]), fields))
 	}
 	return states, nil
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
 	"github.com/pacer-notify/pacer/internal/agenda/player"
 	"github.com/pacer-notify/pacer/internal/agenda/reply"
 	"github.com/pacer-notify/pacer/internal/notification"
@@ -211,10 +212,10 @@ func (l *look) noteAt(r *reply.Reader, i int, category string, later bool) (n *p
 	}
 	if later {
 		n.Category, n.Due, n.Status = r.Text(i+5), throttle.Micros(r.Number(i+6)), notification.StatusRetrying
-		if r.Text(i+7) == "t" {
+		if r.Text(i+7) == keyspace.States.Scheduled {
 			n.Status = notification.StatusScheduled
 		}
-		n.Held = r.Text(i+7) == "w"
+		n.Held = r.Text(i+7) == keyspace.Fields.Held
 	}
 	return n, place
 }

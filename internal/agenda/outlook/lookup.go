@@ -126,7 +126,7 @@ func (l *look) describe(state *agenda.State, k *known, f *player.Fate) {
 		if k.waits {
 			state.Ahead = f.Ahead
 		}
-		if k.waits || k.state == "t" {
+		if k.waits || k.state == keyspace.States.Scheduled {
 			state.Reason = player.ReasonOf(settings.Plan, f.By)
 			state.Detail = settings.Explain(f.By, l.now.Time(), f.Until.Time())
 		}

@@ -3,6 +3,7 @@ package outlook
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -180,6 +181,9 @@ func (l *look) tooLate(q notification.PromiseRequest, f *player.Fate, since thro
 	return ""
 }
 
+// underWay are the states of what its latest admission let go.
+var underWay = []string{keyspace.States.Sending, keyspace.States.Delivered, keyspace.States.Failed}
+
 // pausedPromise is that of a notification that goes when somebody resumes it, or puts its category back.
 func pausedPromise(q notification.PromiseRequest, reason string) notification.Promise {
 	p := notification.Promise{Decision: notification.DecisionDeferred, Reason: reason}
@@ -192,7 +196,7 @@ func pausedPromise(q notification.PromiseRequest, reason string) notification.Pr
 // promiseOf puts what was found out about a notification into a promise.
 func (l *look) promiseOf(q notification.PromiseRequest, one *question) notification.Promise {
 	switch {
-	case one.gone() && one.admitted > 0 && (one.state == "s" || one.state == "D" || one.state == "F"):
+	case one.gone() && one.admitted > 0 && slices.Contains(underWay, one.state):
 		return notification.Promise{Decision: notification.DecisionNow, DeliverAt: one.admitted.Time()}
 	case one.gone():
 		return notification.Promise{Reason: one.reason}

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
@@ -110,7 +111,8 @@ func (a *Agendas) readLater(ctx context.Context, prefix string, ids []string, al
 	pipe := a.Client.Pipeline()
 	replies := make([]*redis.SliceCmd, len(ids))
 	for i, id := range ids {
-		replies[i] = pipe.HMGet(ctx, prefix+"n:"+id, "c", "s", "w")
+		replies[i] = pipe.HMGet(ctx, prefix+"n:"+id, keyspace.Fields.Category, keyspace.Fields.State,
+			keyspace.Fields.Held)
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return fmt.Errorf("read what is later of a user: %w", err)
@@ -125,7 +127,7 @@ func (a *Agendas) readLater(ctx context.Context, prefix string, ids []string, al
 		switch {
 		case replies[i].Val()[2] != nil:
 			w.Held++
-		case replies[i].Val()[1] == "t":
+		case replies[i].Val()[1] == keyspace.States.Scheduled:
 			w.Scheduled++
 		default:
 			w.Retrying++

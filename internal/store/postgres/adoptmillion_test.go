@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
 	"github.com/pacer-notify/pacer/internal/agenda/maintenance"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/store/postgres/adopt"
@@ -17,15 +18,16 @@ import (
 
 // plantKept writes ARGV[2] delivered notifications of 10,000 users, from number ARGV[1] on, and for each an admission
 // in the log of its user's category. ARGV[3] is now in µs.
-const plantKept = `
+var plantKept = keyspace.Spell(`
 for i = tonumber(ARGV[1]), ARGV[1] + ARGV[2] - 1 do
   local user = 'user' .. i % 10000
   local at = string.format('%.0f', ARGV[3] - math.floor(i / 10000) * 40000000)
-  redis.call('HSET', 'pacer:{push-0}:n:kept' .. i, 'u', user, 'c', 'chat', 'p', '3', 'v', i, 'A', at, 's', 'D',
-    'b', '{"c":"log","h":"A title"}', 'm', at, 'g', '1', 'z', at)
+  redis.call('HSET', 'pacer:{push-0}:n:kept' .. i, F.user, user, F.category, 'chat', F.priority, '3', F.arrival, i,
+    F.accepted, at, F.state, S.delivered, F.payload, '{"c":"log","h":"A title"}', F.admitted, at,
+    F.generation, '1', F.ended, at)
   redis.call('ZADD', 'pacer:{push-0}:l:chat:' .. user, at, 'kept' .. i .. '#1')
 end
-return 1`
+return 1`)
 
 // A new database adopts a million notifications in bounded memory.
 func TestAMillionAdopted(t *testing.T) {
