@@ -12,7 +12,7 @@ import (
 func ChannelsHere(names []string, states func(name string) []push.Host) []Channel {
 	all := make([]Channel, 0, len(names))
 	for _, name := range names {
-		all = append(all, Channel{Channel: name, Hosts: states(name)})
+		all = append(all, Channel{Channel: name, Hosts: append([]push.Host{}, states(name)...)})
 	}
 	return all
 }

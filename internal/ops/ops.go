@@ -80,17 +80,13 @@ func plain(w http.ResponseWriter, status int, text string) {
 	_, _ = w.Write([]byte(text + "\n"))
 }
 
+// channels lists the channels as all processes see them; as this one does, when the others cannot be asked.
 func (h *handler) channels(w http.ResponseWriter, r *http.Request) {
-	channels := h.cfg.Channels()
-	for i := range channels {
-		if channels[i].Hosts == nil {
-			channels[i].Hosts = []push.Host{}
-		}
+	if latest, err := h.cfg.Live.Latest(r.Context()); err == nil {
+		h.writeJSON(w, r, latest.Channels)
+		return
 	}
-	if latest, err := h.cfg.Live.Latest(r.Context()); err == nil { // else nobody knows what is paused
-		markPaused(channels, latest.Pauses)
-	}
-	h.writeJSON(w, r, channels)
+	h.writeJSON(w, r, h.cfg.Channels())
 }
 
 func (h *handler) unavailable(w http.ResponseWriter, r *http.Request, err error) {

@@ -96,15 +96,15 @@ func config() ops.Config {
 		DiffPolicy:  func(context.Context, []byte) (*desk.PolicyDiff, error) { return &desk.PolicyDiff{}, nil },
 		ForcePolicy: func(context.Context, string) error { return nil },
 		Live: ops.NewLive(func(context.Context) (*ops.Snapshot, error) {
-			return &ops.Snapshot{At: time.Now()}, nil
+			return &ops.Snapshot{At: time.Now(), Channels: []ops.Channel{
+				{Channel: "fcm", Hosts: []push.Host{{Breaker: "open", InFlight: 2, Outcome: "transient: 503"}}},
+				{Channel: "log", Hosts: []push.Host{}},
+			}}, nil
 		}, slog.New(slog.DiscardHandler)),
 		Ready: func(context.Context) ops.Readiness { return ops.Readiness{Stores: []string{"Redis: responds"}} },
 		Desk:  &lookups{explanation: explanation(), user: user()},
 		Channels: func() []ops.Channel {
-			return []ops.Channel{
-				{Channel: "fcm", Hosts: []push.Host{{Breaker: "open", InFlight: 2, Outcome: "transient: 503"}}},
-				{Channel: "log"},
-			}
+			return ops.ChannelsHere([]string{"log"}, func(string) []push.Host { return nil })
 		},
 		Many: &desk.Many{
 			Store: nothing{}, Control: noJobs{}, Log: slog.New(slog.DiscardHandler),
@@ -170,6 +170,7 @@ func TestPages(t *testing.T) {
 		cfg.Ready = func(context.Context) ops.Readiness { return c.ready }
 		if c.fault != nil {
 			cfg.Desk = &lookups{fault: c.fault}
+			cfg.Live = ops.NewLive(func(context.Context) (*ops.Snapshot, error) { return nil, c.fault }, cfg.Log)
 		}
 		configs[name] = cfg
 	}
