@@ -32,8 +32,8 @@ func (d *Deployment) openStore(ctx context.Context, current func() *policy.Polic
 	d.Agendas, err = agenda.New(d.Redis.Pipe, agenda.Config{
 		Full: d.Memory.Full, Direct: d.Redis.Client, Partitions: cfg.Settings.Partitions,
 		Settings: d.Rules.Settings, Categories: d.Rules.Categories, Personal: d.Rules.Personal,
-		Paused: d.Rules.Paused, Guarded: d.Pool != nil, Retention: d.retention(), Apart: d.attached, Deferred: cfg.Deferred,
-		Shadowed: cfg.Shadowed, Pending: cfg.Pending,
+		Paused: d.Rules.Paused, Guarded: d.Pool != nil, Retention: d.retention(), Apart: d.attached,
+		Deferred: cfg.Deferred, Shadowed: cfg.Shadowed, Pending: cfg.Pending,
 	})
 	if err != nil {
 		return err

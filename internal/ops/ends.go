@@ -97,6 +97,10 @@ type endsStepped struct {
 func (t *endsTrend) follow(s *Snapshot, began map[string]bool, alike bool) {
 	if t.began.IsZero() {
 		t.began = s.At
+		if s.hour != nil {
+			t.began = s.hour.Hour
+			t.steps = []endsStepped{{at: t.began, failed: s.hour.Failed, expired: s.hour.Expired}}
+		}
 	}
 	if len(t.steps) == 0 || s.At.Sub(t.steps[len(t.steps)-1].at) >= endsStep {
 		t.steps = append(t.steps, endsStepped{at: s.At, reasons: map[endKey]int64{}})

@@ -3,6 +3,8 @@ package ops
 import (
 	"maps"
 	"slices"
+
+	"github.com/pacer-notify/pacer/internal/stats"
 )
 
 // Patterns are those of all pages.
@@ -15,3 +17,9 @@ func ChannelsOf(names []string, reports []Report) []Channel { return channelsOf(
 
 // NewPoolCollector makes the collector of a process's connections.
 var NewPoolCollector = newPoolCollector
+
+// WithHour is a process's first snapshot: hour is what had ended in the present hour.
+func WithHour(s Snapshot, hour stats.Hour) Snapshot {
+	s.hour = &hour
+	return s
+}

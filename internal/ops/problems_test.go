@@ -195,6 +195,19 @@ func TestALimitOfAChannelThatIsUsedUpIsNamed(t *testing.T) {
 	}
 }
 
+// A process that begins knows what ended in the hour before, so that a restart hides nothing.
+func TestEndsBeforeAProcessBeganAreTold(t *testing.T) {
+	t.Parallel()
+	hour := stats.Hour{Hour: at.Truncate(time.Hour), Failed: 2, Expired: 1}
+	look := func(failed int64) ops.Snapshot {
+		return ops.Snapshot{At: at, Counts: stats.Counts{Totals: stats.Totals{Failed: failed}}}
+	}
+	got := looks(t, ops.WithHour(look(7), hour), look(8)).Ended
+	if !got.Since.Equal(hour.Hour) || got.Failed != 3 || got.Expired != 1 {
+		t.Errorf("since %s %d failed and %d expired, want 3 and 1 since %s", got.Since, got.Failed, got.Expired, hour.Hour)
+	}
+}
+
 // The first that a process ends are counted, too, though it had ended them when it was first listed. Those of one that
 // began long before are not: it may have ended them at any time.
 func TestEndsOfANewProcessAreTold(t *testing.T) {

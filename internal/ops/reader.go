@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -37,6 +38,7 @@ type Reader struct {
 	// Store counts what the deployment holds and did.
 	Store interface {
 		Stats(ctx context.Context) (stats.Counts, error)
+		History(ctx context.Context, since, until time.Time) ([]stats.Hour, error)
 	}
 	Agendas *agenda.Agendas
 	Redis   redis.UniversalClient
@@ -63,6 +65,24 @@ type Reader struct {
 	Concurrency int
 
 	forecasts forecasting
+	hourRead  atomic.Bool
+}
+
+// thisHour is what ended in the present hour before this process looked; nil when that has been told.
+func (r *Reader) thisHour(ctx context.Context, at time.Time) (*stats.Hour, error) {
+	if r.hourRead.Load() {
+		return nil, nil
+	}
+	all := stats.Hour{Hour: at.Truncate(time.Hour)}
+	hours, err := r.Store.History(ctx, all.Hour, at)
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range hours {
+		all.Failed, all.Expired = all.Failed+h.Failed, all.Expired+h.Expired
+	}
+	r.hourRead.Store(true)
+	return &all, nil
 }
 
 // Gauges reads the deployment's counts for the metrics. What this process knows of itself is there although it fails.
@@ -233,6 +253,9 @@ func (r *Reader) snapshot(ctx context.Context) (*Snapshot, error) {
 		return nil, err
 	} else if progress.UnderWay() {
 		s.Retime = &progress
+	}
+	if s.hour, err = r.thisHour(ctx, at); err != nil {
+		return nil, err
 	}
 	s.Categories, s.Forecast = r.Categories(), r.forecast(ctx)
 	s.Endpoints = troubled(r.Endpoints)

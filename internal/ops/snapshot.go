@@ -19,7 +19,8 @@ type Snapshot struct {
 	// PullsPerDelivery is of the last minute; 0 when nothing was delivered.
 	PullsPerDelivery float64 `json:"pulls_per_delivery"`
 	// Ended is what ended undelivered of late.
-	Ended Ended `json:"ended"`
+	Ended Ended       `json:"ended"`
+	hour  *stats.Hour // what had ended in the present hour; in the first snapshot of a process only
 	// Problems are sentences for operators, most urgent first: what does not work, and why.
 	Problems []string `json:"problems"`
 	// Stale says that the deployment can't be read: the figures are those of At, only Problems is of now.
