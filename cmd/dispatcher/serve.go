@@ -116,9 +116,9 @@ func (c *policyCheckCommand) Run(to streams) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(to.out, "%s is valid: %s, %s, version %s\n\n%s\n%s", c.File,
+	_, err = fmt.Fprintf(to.out, "%s is valid: %s, %s, version %s\n\n%s\n%s%s", c.File,
 		plural.Of(len(p.Categories), "category", "categories"), plural.Of(len(p.UserCap), "user cap", "user caps"),
-		p.Version(), p.DescribeLimits(), p.Describe(settings.Channels{}.Deliveries()))
+		p.Version(), p.LimitsTable(), p.DeliveriesTable(settings.Channels{}.Deliveries()), p.DescribeHours())
 	return err
 }
 

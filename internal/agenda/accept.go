@@ -164,6 +164,9 @@ func (c Config) entryArgs(args []any, e *Entry) []any {
 		Flag(c.Personal(e.UserID)))
 }
 
+// scheduled is a state as an argument, so that not every entry makes one.
+var scheduled any = keyspace.States.Scheduled
+
 // state is what becomes of an entry until it is due, as the accept script reads it.
 func (e *Entry) state() any {
 	switch {
@@ -175,7 +178,7 @@ func (e *Entry) state() any {
 	case e.Deferred != NotDeferred:
 		return keyspace.States.Scheduled + string(e.Deferred)
 	}
-	return keyspace.States.Scheduled
+	return scheduled
 }
 
 // readPlaced reads what the script says of one entry: when it was accepted, or what has its id.

@@ -1,13 +1,12 @@
 package app_test
 
 import (
-	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/chromedp/cdproto/cdp"
-	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
@@ -68,35 +67,40 @@ func TestDashboardInABrowser(t *testing.T) {
 	closesEachDialog(b)
 	cancelsByKeyboard(b, d, waiting)
 
-	for _, page := range []string{"now", "channels", "system"} {
-		b.Navigate(home + "?page=" + page)
-		b.Await("document.querySelector('#connection').textContent.startsWith('live')")
-		b.Accessible(page + " in light colours at 1280 px")
-		b.Screenshot(page + "-1280")
-	}
-	b.Navigate(home)
-	b.Await("document.querySelector('#connection').textContent.startsWith('live')")
-	for _, scheme := range []string{"dark", "light"} {
-		scheme := emulation.SetEmulatedMediaParams{
-			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+	comparesAPolicy(b, home)
+	for _, page := range []string{"", "?page=channels", "?page=system", "policy.html", "list.html", "?q=ada", "?q=" + waiting} {
+		b.Navigate(home + page)
+		b.Await("document.querySelector('#main').children.length > 0")
+		if !strings.HasSuffix(page, "html") {
+			b.Await("document.querySelector('#connection').textContent.startsWith('live')")
 		}
-		if err := chromedp.Do(b.Page, chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-			_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, scheme)
-			return err
-		}), chromedp.EmulateViewport(390, 844)); err != nil {
-			t.Fatal(err)
-		}
-		name := scheme.Features[0].Value
-		b.Accessible("in " + name + " colours at 390 px")
-		if width := eval[int](b, "document.documentElement.scrollWidth"); width > 390 {
-			t.Errorf("at 390 px the page is %d wide", width)
-		}
-		b.Screenshot(name + "-390")
+		b.Everywhere("page-" + strings.Trim(page, "?"))
 	}
 	if elsewhere := eval[[]string](b, "performance.getEntriesByType('resource').map((e) => e.name).filter((n) => !n.startsWith(location.origin))"); len(elsewhere) > 0 {
 		t.Errorf("it asks other hosts: %v", elsewhere)
 	}
 	b.Quiet()
+}
+
+// comparesAPolicy: the page of the policy says what a file would change.
+func comparesAPolicy(b *tab, home string) {
+	b.Helper()
+	b.Navigate(home + "policy.html")
+	b.Await("document.querySelector('main').textContent.includes('1/1h') && document.querySelector('main').textContent.includes('1 process has it')")
+	for text, want := range map[string]string{
+		strings.Replace(browserPolicy, "per: 1h", "per: 2h", 1): "limit 1/2h", "version: 1\ncategories: []": "categories",
+	} {
+		file := filepath.Join(b.TempDir(), "policy.yaml")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			b.Fatal(err)
+		}
+		if err := chromedp.Do(b.Page, chromedp.SetUploadFiles("#diff input", []string{file})); err != nil {
+			b.Fatal(err)
+		}
+		b.TabTo("#diff button")
+		b.Press(kb.Enter)
+		b.Await(fmt.Sprintf("document.querySelector('section:last-child').textContent.includes(%q)", want))
+	}
 }
 
 // showsWhatWaits: the deferred count is that of the API, and falls to 0 once a new policy lets the crowd go.

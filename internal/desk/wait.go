@@ -55,19 +55,19 @@ func (s *situation) waitOf(v *notification.View) wait {
 
 // waitForTime says what a notification waits for that nobody holds back: a moment, or a worker.
 func (s *situation) waitForTime(v *notification.View) wait {
-	at := v.DeliverAt
-	if at.Before(s.now) {
-		at = s.now
+	at, when := v.DeliverAt, "at "+moment(v.DeliverAt)
+	if !at.After(s.now) {
+		at, when = s.now, "now"
 	}
-	w, goes := wait{state: stateOf(v), at: at}, ", goes out at "+moment(at)
+	w, goes := wait{state: stateOf(v), at: at}, ", goes out "+when
 	if v.Estimate {
 		goes = ", goes out not before " + moment(at)
 	}
 	switch w.state {
 	case StateHeld:
-		w.words = fmt.Sprintf("waits for its provider: %s; next try at %s", s.fleet.whyHeld(v), moment(at))
+		w.words = fmt.Sprintf("waits for its provider: %s; next try %s", s.fleet.whyHeld(v), when)
 	case StateRetrying:
-		w.words = fmt.Sprintf("an attempt failed (%s%s), next attempt at %s", v.Reason, atHost(v), moment(at))
+		w.words = fmt.Sprintf("an attempt failed (%s%s), next attempt %s", v.Reason, atHost(v), when)
 	case StateScheduled:
 		w.words = "scheduled" + goes
 	case StateDeferred:
@@ -86,10 +86,8 @@ func (s *situation) waitForTime(v *notification.View) wait {
 		case s.fleet.busy():
 			w.words += fmt.Sprintf(": all are busy, with %s under way, the most they may have",
 				plural.Of(s.fleet.InFlight, "delivery", "deliveries"))
-		case at.After(s.now):
-			w.words += goes
 		default:
-			w.words += ", goes out now"
+			w.words += goes
 		}
 	}
 	return w

@@ -43,6 +43,9 @@ type Live struct {
 	trend   trend
 	latest  *Snapshot
 	history []Point
+	// workedAt is when a worker was last alive, or the first look; missing says that this was logged.
+	workedAt time.Time
+	missing  bool
 	// outdatedAt is when an action was last taken here, or a look failed. Snapshots from before are not current.
 	outdatedAt time.Time
 	watchers   map[chan []byte]struct{}
@@ -102,6 +105,7 @@ func (l *Live) look(ctx context.Context) error {
 	}
 	l.trend.follow(s)
 	l.latest = s
+	l.noteWorkers(ctx, s)
 	l.history = append(l.history, Point{
 		At: s.At.UnixMilli(), Accepted: s.Rates.Accepted, Delivered: s.Rates.Delivered, Deferrals: s.Rates.Deferrals,
 		Failed: s.Rates.Failed, Waiting: s.Waiting, P99: s.Lateness.P99,
@@ -110,6 +114,21 @@ func (l *Live) look(ctx context.Context) error {
 		l.history = l.history[1:]
 	}
 	return l.tell(s)
+}
+
+// noteWorkers logs that no worker has been alive for a while, and that one is again.
+func (l *Live) noteWorkers(ctx context.Context, s *Snapshot) {
+	switch without := s.At.Sub(l.workedAt); {
+	case l.workedAt.IsZero(), !workerless(s):
+		if l.missing {
+			l.log.InfoContext(ctx, "a worker is alive again", "after", timespan.Seconds(without))
+		}
+		l.workedAt, l.missing = s.At, false
+	case !l.missing && without >= stuckAfter:
+		l.missing = true
+		l.log.WarnContext(ctx, "no worker is alive: nothing is delivered until one is started; new notifications are accepted",
+			"since", l.workedAt.UTC().Format(time.TimeOnly), "waiting", s.Queued+s.Deferred)
+	}
 }
 
 // tell sends a snapshot to all who watch.

@@ -2,6 +2,7 @@ package ops_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,11 +10,14 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/pacer-notify/pacer/internal/ops"
 	"github.com/pacer-notify/pacer/internal/stats"
@@ -204,6 +208,39 @@ func TestOvertakenLooksChangeNothing(t *testing.T) {
 	if s := <-latest; s.UsersDeferred != 2 {
 		t.Errorf("the one that began before gives %+v", s)
 	}
+}
+
+// The log names the night's first question once: whether anybody works.
+func TestTheLogSaysThatNoWorkerIsAlive(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		role := "worker"
+		live := ops.NewLive(func(context.Context) (*ops.Snapshot, error) {
+			return &ops.Snapshot{At: time.Now(), Processes: []ops.Process{
+				ops.NewProcess(stats.Process{ID: "a", Roles: []string{role}}, ops.Report{}),
+			}}, nil
+		}, slog.New(slog.NewTextHandler(&log, nil)))
+		for second := range 90 {
+			role = "worker"
+			if second > 10 && second < 60 {
+				role = "api"
+			}
+			if _, err := live.Latest(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			<-time.After(time.Second)
+		}
+		lines := regexp.MustCompile(`level=\S+ msg=.*`).FindAllString(log.String(), -1)
+		want := []string{
+			`level=WARN msg="no worker is alive: nothing is delivered until one is started; new notifications are accepted" ` +
+				`since=00:00:10 waiting=0`,
+			`level=INFO msg="a worker is alive again" after=50s`,
+		}
+		if diff := cmp.Diff(want, lines); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+	})
 }
 
 // The page shows an action at once, however new the latest snapshot is.

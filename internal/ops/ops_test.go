@@ -21,6 +21,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/desk"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/ops"
+	"github.com/pacer-notify/pacer/internal/policy"
 	"github.com/pacer-notify/pacer/internal/push"
 	"github.com/pacer-notify/pacer/internal/stats"
 	"github.com/pacer-notify/pacer/test/transcript"
@@ -92,7 +93,7 @@ func config() ops.Config {
 		Policy: func() ops.Policy {
 			return ops.Policy{Version: "0123456789ab", File: "policy.yaml", LoadedAt: at}
 		},
-		PolicyText:  func() string { return "version: 1\n" },
+		InForce:     policy.Default,
 		DiffPolicy:  func(context.Context, []byte) (*desk.PolicyDiff, error) { return &desk.PolicyDiff{}, nil },
 		ForcePolicy: func(context.Context, string) error { return nil },
 		Live: ops.NewLive(func(context.Context) (*ops.Snapshot, error) {

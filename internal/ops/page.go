@@ -1,38 +1,99 @@
 package ops
 
 import (
+	"bytes"
 	"embed"
+	"html/template"
 	"io/fs"
 	"net/http"
+	"slices"
+	"time"
 )
 
-// static holds the dashboard. It has no build step and loads nothing from another host.
+// The dashboard has no build step and loads nothing from another host: static are its files, pages what differs from
+// page to page in the one frame.
 //
-//go:embed static
-var static embed.FS
+//go:embed static pages
+var assets embed.FS
 
-// contentPolicy lets the page load its own files and nothing else.
+var templates = template.Must(template.New("").Funcs(template.FuncMap{
+	"moment": func(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05 UTC") },
+}).ParseFS(assets, "pages/*.html"))
+
+// contentPolicy lets a page load its own files and nothing else.
 const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
-	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+	"base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
-// page serves the dashboard's files, and lists their names.
-func page() (serve http.Handler, names []string) {
-	files, err := fs.Sub(static, "static")
+// frame is what the pages have in common.
+type frame struct {
+	Page, Title, Address string
+	// Script is the page's; Template is what fills its frame.
+	Script, Template string
+}
+
+// frames are the pages, in the order of the navigation. Three of them are the same document: it listens to one stream.
+var frames = []frame{
+	{Page: "now", Title: "Now", Address: "./", Script: "app.js", Template: "now.html"},
+	{Page: "list", Title: "Notifications", Address: "list.html", Script: "list.js", Template: "list.html"},
+	{Page: "channels", Title: "Channels", Address: "./?page=channels", Script: "app.js", Template: "now.html"},
+	{Page: "policy", Title: "Policy", Address: "policy.html", Script: "policy.js", Template: "policy.html"},
+	{Page: "system", Title: "System", Address: "./?page=system", Script: "app.js", Template: "now.html"},
+}
+
+// Pages are all pages, for the navigation.
+func (frame) Pages() []frame { return frames }
+
+// writePage writes a page with its content.
+func (h *handler) writePage(w http.ResponseWriter, r *http.Request, name string, content any) {
+	of := frames[max(0, slices.IndexFunc(frames, func(f frame) bool { return f.Page == name }))]
+	var body, whole bytes.Buffer
+	err := templates.ExecuteTemplate(&body, of.Template, content)
+	if err == nil {
+		err = templates.ExecuteTemplate(&whole, "frame.html", struct {
+			frame
+
+			Body template.HTML
+		}{of, template.HTML(body.String())}) //nolint:gosec // a template has made it
+	}
+	if err != nil {
+		h.cfg.Log.ErrorContext(r.Context(), "could not write an ops page", "page", name, "error", err)
+		plain(w, http.StatusInternalServerError, "this page can't be shown: this process's log says why")
+		return
+	}
+	head(w.Header())
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = w.Write(whole.Bytes()) // an error means that the client is gone
+}
+
+// now serves the pages that show the stream of snapshots.
+func (h *handler) now(w http.ResponseWriter, r *http.Request) {
+	h.writePage(w, r, r.URL.Query().Get("page"), nil)
+}
+
+func (h *handler) listPage(w http.ResponseWriter, r *http.Request) { h.writePage(w, r, "list", nil) }
+
+// files serves the files that the pages load, and lists their names.
+func files() (serve http.Handler, names []string) {
+	static, err := fs.Sub(assets, "static")
 	if err != nil {
 		panic(err) // the folder is part of the program
 	}
-	names, err = fs.Glob(files, "*")
+	names, err = fs.Glob(static, "*")
 	if err != nil {
 		panic(err) // the pattern is a right one
 	}
-	server := http.FileServerFS(files)
+	server := http.FileServerFS(static)
 	serve = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		header := w.Header()
-		header.Set("Content-Security-Policy", contentPolicy)
-		header.Set("X-Content-Type-Options", "nosniff")
-		header.Set("Referrer-Policy", "no-referrer")
-		header.Set("Cache-Control", "no-cache")
+		head(w.Header())
 		server.ServeHTTP(w, r)
 	})
 	return serve, names
+}
+
+// head sets what holds for all pages and their files.
+func head(header http.Header) {
+	header.Set("Content-Security-Policy", contentPolicy)
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Referrer-Policy", "no-referrer")
+	header.Set("Cache-Control", "no-cache")
 }

@@ -43,7 +43,7 @@ func versions(processes []Process) []string {
 }
 
 func (h *handler) policy(w http.ResponseWriter, r *http.Request) {
-	in := PolicyInForce{Policy: h.cfg.Policy(), Text: h.cfg.PolicyText()}
+	in := PolicyInForce{Policy: h.cfg.Policy(), Text: h.cfg.InForce().Text}
 	latest, err := h.cfg.Live.Latest(r.Context())
 	if err != nil {
 		h.unavailable(w, r, err)

@@ -24,17 +24,18 @@ func (h *handler) routes() map[string]http.Handler {
 	routes := map[string]http.Handler{
 		"POST /actions": h.allowed(h.act), "POST /bulk": h.allowed(h.bulk),
 		"POST /policy/diff":      h.allowed(h.diffPolicy),
+		"POST /policy.html":      h.allowed(h.comparePolicy),
 		"POST /policy/force":     h.allowed(h.forcePolicy),
 		"POST /bulk/{id}/cancel": h.allowed(h.stopJob),
 		"GET /metrics": promhttp.HandlerFor(h.cfg.Metrics,
 			promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}),
 	}
-	files, names := page()
-	routes["GET /{$}"] = files
+	files, names := files()
 	for _, name := range names {
 		routes["GET /"+name] = files
 	}
 	for pattern, serve := range map[string]http.HandlerFunc{
+		"GET /{$}": h.now, "GET /list.html": h.listPage, "GET /policy.html": h.policyPage,
 		"GET /snapshot": h.snapshot, "GET /events": h.events, "GET /audit": h.auditLog, "GET /healthz": h.health,
 		"GET /readyz":       h.ready,
 		"GET /explain/{id}": h.explain, "GET /user/{user}": h.user, "GET /lookup/{query}": h.lookup,

@@ -14,13 +14,34 @@ import (
 	"github.com/pacer-notify/pacer/internal/timespan"
 )
 
-// Describe writes as a table what holds for the deliveries over each channel, and for each category that has settings
-// of its own; then the week of each window. Channels with the same settings share a line. own are the channels with
-// what each recommends.
-func (p *Policy) Describe(own map[notification.Channel]notification.DeliverySettings) string {
+// Table is a part of a policy as people read it.
+type Table struct {
+	Head []string
+	Rows [][]string
+}
+
+// String writes the table for a terminal.
+func (t Table) String() string {
 	var text strings.Builder
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "CATEGORY\tCHANNELS\tATTEMPTS\tWAITS BETWEEN THEM\tTIME-OUT\tAT ONCE\tENDS AT")
+	fmt.Fprintln(table, strings.ToUpper(strings.Join(t.Head, "\t")))
+	for _, row := range t.Rows {
+		fmt.Fprintln(table, strings.Join(row, "\t"))
+	}
+	_ = table.Flush() // a strings.Builder takes everything
+	var lines strings.Builder
+	for line := range strings.Lines(text.String()) {
+		lines.WriteString(strings.TrimRight(line, " \n") + "\n")
+	}
+	return lines.String()
+}
+
+// DeliveriesTable says what holds for the deliveries over each channel, and for each category that has settings of its own.
+// Channels with the same settings share a row. own are the channels with what each recommends.
+func (p *Policy) DeliveriesTable(own map[notification.Channel]notification.DeliverySettings) Table {
+	t := Table{Head: []string{
+		"Category", "Channels", "Attempts", "Waits between them", "Time-out", "At once", "Ends at",
+	}}
 	own = maps.Clone(own)
 	for name := range p.Channels { // senders with names
 		own[name] = own[name.Kind()]
@@ -29,16 +50,11 @@ func (p *Policy) Describe(own map[notification.Channel]notification.DeliverySett
 	if len(p.Deliveries) == 0 {
 		shown = "(all)"
 	}
-	p.describeCategory(table, "", shown, own) // no category has this name
+	t.Rows = p.describeCategory("", shown, own) // no category has this name
 	for _, category := range slices.Sorted(maps.Keys(p.Deliveries)) {
-		p.describeCategory(table, category, category, own)
+		t.Rows = append(t.Rows, p.describeCategory(category, category, own)...)
 	}
-	_ = table.Flush() // a strings.Builder takes everything
-	var lines strings.Builder
-	for line := range strings.Lines(text.String()) {
-		lines.WriteString(strings.TrimRight(line, " \n") + "\n")
-	}
-	return lines.String() + p.describeHours()
+	return t
 }
 
 // written is what limits a category, as the file writes it.
@@ -78,32 +94,27 @@ func limitsWritten(rules []placed) string {
 	return cmp.Or(strings.Join(texts, ", "), "none")
 }
 
-// DescribeLimits writes as a table what limits each category, and the caps, as the file writes it.
-func (p *Policy) DescribeLimits() string {
+// LimitsTable says what limits each category, and the caps, as the file writes it.
+func (p *Policy) LimitsTable() Table {
 	_, d, _ := parse("", []byte(p.Text), nil) // it was parsed before
-	var text strings.Builder
-	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "CATEGORY\tLIMITS\tMIN GAP\tMAX DEFER")
-	row := func(name string, w written) {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", name, w.limits, cmp.Or(w.gap, "-"), cmp.Or(w.maxDefer, "-"))
-	}
-	for _, name := range slices.Sorted(maps.Keys(p.Categories)) {
-		row(name, d.written[name])
-	}
-	if w, ok := d.written[userCap]; ok {
-		row(userCap, w)
+	names := slices.Sorted(maps.Keys(p.Categories))
+	if _, ok := d.written[userCap]; ok {
+		names = append(names, userCap)
 	}
 	for _, c := range p.Caps {
-		row(capNamed(c.Name), d.written[capNamed(c.Name)])
+		names = append(names, capNamed(c.Name))
 	}
-	_ = table.Flush() // a strings.Builder takes everything
-	return text.String()
+	t := Table{Head: []string{"Category", "Limits", "Min gap", "Max defer"}}
+	for _, name := range names {
+		w := d.written[name]
+		t.Rows = append(t.Rows, []string{name, w.limits, cmp.Or(w.gap, "-"), cmp.Or(w.maxDefer, "-")})
+	}
+	return t
 }
 
-// describeCategory writes the lines of a category.
-func (p *Policy) describeCategory(table *tabwriter.Writer, category, shown string,
-	own map[notification.Channel]notification.DeliverySettings,
-) {
+// describeCategory returns the rows of a category.
+func (p *Policy) describeCategory(category, shown string, own map[notification.Channel]notification.DeliverySettings,
+) (rows [][]string) {
 	channels := map[string][]string{} // by what holds for them
 	for _, name := range slices.Sorted(maps.Keys(own)) {
 		line := p.describeDelivery(category, name, own[name])
@@ -111,11 +122,12 @@ func (p *Policy) describeCategory(table *tabwriter.Writer, category, shown strin
 	}
 	byFirst := func(a, b string) int { return cmp.Compare(channels[a][0], channels[b][0]) }
 	for _, line := range slices.SortedFunc(maps.Keys(channels), byFirst) {
-		fmt.Fprintf(table, "%s\t%s\t%s\n", shown, strings.Join(channels[line], ", "), line)
+		rows = append(rows, append([]string{shown, strings.Join(channels[line], ", ")}, strings.Split(line, "\t")...))
 	}
+	return rows
 }
 
-// describeDelivery writes the cells of a line.
+// describeDelivery writes the further cells of a row, with a tab between them.
 func (p *Policy) describeDelivery(category string, name notification.Channel,
 	own notification.DeliverySettings,
 ) string {

@@ -13,7 +13,7 @@ import (
 )
 
 // describeHours writes the week of each window as a person reads it, and whom quiet hours concern; "" without windows.
-func (p *Policy) describeHours() string {
+func (p *Policy) DescribeHours() string {
 	var text strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(p.Windows)) {
 		quiet := p.QuietHours != nil && p.QuietHours.Window == name

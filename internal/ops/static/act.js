@@ -58,6 +58,9 @@ export function post(path, body) {
   return request(path, { method: 'POST', headers, body: JSON.stringify(body) })
 }
 
+// sendForm sends a form, as request does.
+export const sendForm = (form) => request(form.action, { method: 'POST', headers: { 'Pacer-Operator': 'dashboard' }, body: new FormData(form) })
+
 // get reads a page as request does.
 export const get = (path) => request(path, {})
 

@@ -44,10 +44,11 @@ export function fields(pairs) {
 
 // rows fills a table's body. A cell is a text, a number or an element.
 export function rows(id, all, empty, columns) {
-  const body = byId(id)
+  const body = byId(id), heads = [...body.closest('table').tHead?.rows[0].cells ?? []]
   if (body.contains(document.activeElement)) return // do not take away what has the focus
   body.replaceChildren(...(all.length ? all.map((cells) => element('tr', {}, ...cells.map((cell, i) => {
     const made = i === 0 ? element('th', { scope: 'row' }) : element('td', typeof cell === 'number' ? { className: 'number' } : {})
+    if (heads[i]) made.dataset.name = heads[i].textContent
     made.append(typeof cell === 'number' ? number(cell) : cell)
     return made
   }))) : [element('tr', {}, element('td', { className: 'empty', colSpan: columns, textContent: empty }))]))

@@ -22,7 +22,7 @@ function turnTo(found) {
   document.body.dataset.page = page
   section.hidden = !found
   for (const link of byId('nav').children) {
-    if ((new URL(link.href).searchParams.get('page') ?? 'now') === page && !link.href.endsWith('list.html')) link.setAttribute('aria-current', 'page')
+    if (link.dataset.page === page) link.setAttribute('aria-current', 'page')
     else link.removeAttribute('aria-current')
   }
 }

@@ -60,7 +60,7 @@ function attempts(n, steps) {
     }))
   })
   const head = names.map((textContent) => element('th', { role: 'columnheader', textContent }))
-  return element('table', { className: 'attempts', role: 'table', ariaLabel: 'Attempts' },
+  return element('table', { className: 'attempts stacked', role: 'table', ariaLabel: 'Attempts' },
     element('thead', { role: 'rowgroup' }, row(...head)), element('tbody', { role: 'rowgroup' }, ...rows))
 }
 

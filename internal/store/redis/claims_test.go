@@ -95,7 +95,7 @@ func TestAKeyIsFreeADayLaterAndAfterTheEnd(t *testing.T) {
 				}
 			}
 			hash := keyspace.Prefix(0) + "n:first"
-			if err := client.HIncrBy(t.Context(), hash, "A", -25*time.Hour.Microseconds()).Err(); err != nil {
+			if err := client.HIncrBy(t.Context(), hash, keyspace.Fields.Accepted, -25*time.Hour.Microseconds()).Err(); err != nil {
 				t.Fatal(err)
 			}
 			n := keyed("second", fingerprint)
