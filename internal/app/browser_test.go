@@ -68,7 +68,9 @@ func TestDashboardInABrowser(t *testing.T) {
 	cancelsByKeyboard(b, d, waiting)
 
 	comparesAPolicy(b, home)
-	for _, page := range []string{"", "?page=channels", "?page=system", "policy.html", "list.html", "?q=ada", "?q=" + waiting} {
+	for _, page := range []string{
+		"", "?page=channels", "?page=system", "policy.html", "list.html", "?q=ada", "?q=" + waiting,
+	} {
 		b.Navigate(home + page)
 		b.Await("document.querySelector('#main').children.length > 0")
 		if !strings.HasSuffix(page, "html") {
@@ -88,7 +90,8 @@ func comparesAPolicy(b *tab, home string) {
 	b.Navigate(home + "policy.html")
 	b.Await("document.querySelector('main').textContent.includes('1/1h') && document.querySelector('main').textContent.includes('1 process has it')")
 	for text, want := range map[string]string{
-		strings.Replace(browserPolicy, "per: 1h", "per: 2h", 1): "limit 1/2h", "version: 1\ncategories: []": "categories",
+		strings.Replace(browserPolicy, "per: 1h", "per: 2h", 1): "limit 1/2h",
+		"version: 1\ncategories: []":                            "categories",
 	} {
 		file := filepath.Join(b.TempDir(), "policy.yaml")
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

@@ -81,9 +81,9 @@ func (a *App) openOps(ctx context.Context) error {
 	handler := ops.Handler(ops.Config{
 		Ready: a.Ready, Desk: a.deployment.Desk(a.follower), Channels: a.health, Live: a.live,
 		Policy: a.policyInForce, DiffPolicy: a.deployment.DiffPolicy,
-		ForcePolicy: a.deployment.ForcePolicy,
-		InForce:     a.policy.Current,
-		Many:        a.many, Actions: a.operator(), Tokens: a.opsTokens,
+		ForcePolicy:   a.deployment.ForcePolicy,
+		PolicyContent: a.policyContent,
+		Many:          a.many, Actions: a.operator(), Tokens: a.opsTokens,
 		Host: settings.NewHosts(a.cfg.OpsListen, a.cfg.AllowedHosts).Has, Metrics: a.registry, Log: a.log,
 	})
 	var err error

@@ -31,3 +31,12 @@ func (a *App) policyChanged(*policy.Policy) {
 		a.retimer.Changed(change)
 	}
 }
+
+// policyContent is what the policy in force says.
+func (a *App) policyContent() ops.PolicyContent {
+	p := a.policy.Current()
+	return ops.PolicyContent{
+		Text: p.Text, Limits: ops.Table(p.LimitsTable()),
+		Deliveries: ops.Table(p.DeliveriesTable(a.cfg.Channels.Deliveries())), Hours: p.DescribeHours(),
+	}
+}

@@ -16,7 +16,6 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/desk"
-	"github.com/pacer-notify/pacer/internal/policy"
 	"github.com/pacer-notify/pacer/internal/push"
 	"github.com/pacer-notify/pacer/internal/secret"
 )
@@ -31,9 +30,9 @@ type Config struct {
 	Many *desk.Many
 	// Channels lists the configured channels with their health in this process.
 	Channels func() []Channel
-	// Policy says which policy this process has in force, InForce is that policy.
-	Policy  func() Policy
-	InForce func() *policy.Policy
+	// Policy says which policy this process has in force, PolicyContent what it says.
+	Policy        func() Policy
+	PolicyContent func() PolicyContent
 	// DiffPolicy reports what another policy would change.
 	DiffPolicy func(ctx context.Context, text []byte) (*desk.PolicyDiff, error)
 	// ForcePolicy has every process take a version of the policy whatever waits.

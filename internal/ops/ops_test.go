@@ -21,7 +21,6 @@ import (
 	"github.com/pacer-notify/pacer/internal/desk"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/ops"
-	"github.com/pacer-notify/pacer/internal/policy"
 	"github.com/pacer-notify/pacer/internal/push"
 	"github.com/pacer-notify/pacer/internal/stats"
 	"github.com/pacer-notify/pacer/test/transcript"
@@ -93,9 +92,9 @@ func config() ops.Config {
 		Policy: func() ops.Policy {
 			return ops.Policy{Version: "0123456789ab", File: "policy.yaml", LoadedAt: at}
 		},
-		InForce:     policy.Default,
-		DiffPolicy:  func(context.Context, []byte) (*desk.PolicyDiff, error) { return &desk.PolicyDiff{}, nil },
-		ForcePolicy: func(context.Context, string) error { return nil },
+		PolicyContent: func() ops.PolicyContent { return ops.PolicyContent{Text: "version: 1\n"} },
+		DiffPolicy:    func(context.Context, []byte) (*desk.PolicyDiff, error) { return &desk.PolicyDiff{}, nil },
+		ForcePolicy:   func(context.Context, string) error { return nil },
 		Live: ops.NewLive(func(context.Context) (*ops.Snapshot, error) {
 			return &ops.Snapshot{At: time.Now(), Channels: []ops.Channel{
 				{Channel: "fcm", Hosts: []push.Host{{Breaker: "open", InFlight: 2, Outcome: "transient: 503"}}},

@@ -24,6 +24,19 @@ type Policy struct {
 	RefusedVersion string `json:"refused_version,omitempty"`
 }
 
+// PolicyContent is what a policy says: its YAML, what one user may get, how deliveries are tried, and quiet hours.
+type PolicyContent struct {
+	Text               string
+	Limits, Deliveries Table
+	Hours              string
+}
+
+// Table is a table for people.
+type Table struct {
+	Head []string
+	Rows [][]string
+}
+
 // PolicyInForce is the policy of the process that tells it, and what each process of the deployment has in force.
 type PolicyInForce struct {
 	Policy
@@ -43,7 +56,7 @@ func versions(processes []Process) []string {
 }
 
 func (h *handler) policy(w http.ResponseWriter, r *http.Request) {
-	in := PolicyInForce{Policy: h.cfg.Policy(), Text: h.cfg.InForce().Text}
+	in := PolicyInForce{Policy: h.cfg.Policy(), Text: h.cfg.PolicyContent().Text}
 	latest, err := h.cfg.Live.Latest(r.Context())
 	if err != nil {
 		h.unavailable(w, r, err)

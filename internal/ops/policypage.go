@@ -7,19 +7,16 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/desk"
 	"github.com/pacer-notify/pacer/internal/plural"
-	"github.com/pacer-notify/pacer/internal/policy"
-	"github.com/pacer-notify/pacer/internal/settings"
 )
 
-// policyContent is what the page about the policy shows.
-type policyContent struct {
+// policyPage is what the page about the policy shows.
+type policyPage struct {
 	Policy
+	PolicyContent
 	// One says that all processes have the same policy, Versions which has which when they differ; both are empty while
 	// nobody can tell.
-	One                string
-	Versions           *policy.Table
-	Limits, Deliveries policy.Table
-	Hours              string
+	One      string
+	Versions *Table
 	// Diff is what another policy would change, Fault why that can't be told. Both are empty before anybody asked.
 	Diff  *desk.PolicyDiff
 	Fault string
@@ -27,21 +24,16 @@ type policyContent struct {
 
 // policyPage serves the policy in force, as tables.
 func (h *handler) policyPage(w http.ResponseWriter, r *http.Request) {
-	content := h.policyContent(r)
-	h.writePage(w, r, "policy", content)
+	h.writePage(w, r, "policy", h.policyShown(r))
 }
 
-func (h *handler) policyContent(r *http.Request) *policyContent {
-	in := h.cfg.InForce()
-	content := &policyContent{
-		Policy: h.cfg.Policy(), Limits: in.LimitsTable(),
-		Deliveries: in.DeliveriesTable(settings.Channels{}.Deliveries()), Hours: in.DescribeHours(),
-	}
+func (h *handler) policyShown(r *http.Request) *policyPage {
+	content := &policyPage{Policy: h.cfg.Policy(), PolicyContent: h.cfg.PolicyContent()}
 	latest, err := h.cfg.Live.Latest(r.Context())
 	switch {
 	case err != nil: // the page shows what this process knows
 	case len(versions(latest.Processes)) > 1:
-		content.Versions = &policy.Table{Head: []string{"Process", "Version", "File"}}
+		content.Versions = &Table{Head: []string{"Process", "Version", "File"}}
 		for _, p := range latest.Processes {
 			if p.Policy != nil {
 				content.Versions.Rows = append(content.Versions.Rows, []string{p.ID, p.Policy.Version, p.Policy.File})
@@ -55,7 +47,7 @@ func (h *handler) policyContent(r *http.Request) *policyContent {
 
 // comparePolicy serves the same page, with what a policy file would change.
 func (h *handler) comparePolicy(w http.ResponseWriter, r *http.Request) {
-	content := h.policyContent(r)
+	content := h.policyShown(r)
 	diff, err := h.diffOf(w, r)
 	if refusal, ok := errors.AsType[*desk.RefusalError](err); ok {
 		content.Fault = refusal.Reason

@@ -36,8 +36,8 @@ func (t Table) String() string {
 	return lines.String()
 }
 
-// DeliveriesTable says what holds for the deliveries over each channel, and for each category that has settings of its own.
-// Channels with the same settings share a row. own are the channels with what each recommends.
+// DeliveriesTable says what holds for the deliveries over each channel, and for each category that has settings of its
+// own. Channels with the same settings share a row. own are the channels with what each recommends.
 func (p *Policy) DeliveriesTable(own map[notification.Channel]notification.DeliverySettings) Table {
 	t := Table{Head: []string{
 		"Category", "Channels", "Attempts", "Waits between them", "Time-out", "At once", "Ends at",

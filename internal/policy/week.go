@@ -12,7 +12,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/timespan"
 )
 
-// describeHours writes the week of each window as a person reads it, and whom quiet hours concern; "" without windows.
+// DescribeHours writes the week of each window as a person reads it, and whom quiet hours concern; "" without windows.
 func (p *Policy) DescribeHours() string {
 	var text strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(p.Windows)) {

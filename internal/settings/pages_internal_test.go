@@ -169,8 +169,7 @@ func deliveries(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	table, _, _ := strings.Cut(p.Describe(Channels{}.Deliveries()), "\n\n")
-	return "```text\n" + table + "```\n"
+	return "```text\n" + p.DeliveriesTable(Channels{}.Deliveries()).String() + "```\n"
 }
 
 // members writes what the members of objects in the providers' formats must be. Those alike share a row.

@@ -13,10 +13,12 @@ import (
 // scroll there.
 const outside = `(() => {
 	const found = []
-	if (document.documentElement.scrollWidth > innerWidth) found.push('the page is ' + document.documentElement.scrollWidth + ' px wide')
+	const all = document.documentElement.scrollWidth
+	if (all > innerWidth) found.push('the page is ' + all + ' px wide')
 	for (const e of document.querySelectorAll('header *, main *, footer *')) {
 		const r = e.getBoundingClientRect(), box = e.parentElement.getBoundingClientRect()
-		if (!r.width || !r.height || e.closest('svg, option, .skip, thead') || e.parentElement.closest('.scroll, pre')) continue
+		if (!r.width || !r.height || e.closest('svg, option, .skip, thead')) continue
+		if (e.parentElement.closest('.scroll, pre')) continue
 		if (r.right > innerWidth + 1 || r.left < -1 || r.right > box.right + 1 || r.left < box.left - 1)
 			found.push(e.outerHTML.slice(0, 120) + ' from ' + Math.round(r.left) + ' to ' + Math.round(r.right) + ' px')
 	}

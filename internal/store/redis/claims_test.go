@@ -94,8 +94,8 @@ func TestAKeyIsFreeADayLaterAndAfterTheEnd(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			hash := keyspace.Prefix(0) + "n:first"
-			if err := client.HIncrBy(t.Context(), hash, keyspace.Fields.Accepted, -25*time.Hour.Microseconds()).Err(); err != nil {
+			hash, accepted, day := keyspace.Prefix(0)+"n:first", keyspace.Fields.Accepted, 25*time.Hour
+			if err := client.HIncrBy(t.Context(), hash, accepted, -day.Microseconds()).Err(); err != nil {
 				t.Fatal(err)
 			}
 			n := keyed("second", fingerprint)
