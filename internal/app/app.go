@@ -115,7 +115,7 @@ func (h Hooks) New(ctx context.Context, cfg *settings.Resolved, log *slog.Logger
 		}
 	}()
 	for _, step := range []func(context.Context) error{
-		a.openPolicy, a.openMetrics, a.openDeployment, a.openSecrets, a.openTracing, a.openControl, a.openIntake,
+		a.openPolicy, a.openMetrics, a.openDeployment, a.openSecrets, a.openTelemetry, a.openControl, a.openIntake,
 		a.openWorkers, a.openAPI, a.openOps,
 	} {
 		if err := step(ctx); redisconn.NotPermitted(err) {

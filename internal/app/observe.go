@@ -5,40 +5,11 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/pacer-notify/pacer/internal/ops"
-	"github.com/pacer-notify/pacer/internal/throttle"
-	"github.com/pacer-notify/pacer/internal/version"
 )
-
-// openTracing sets up traces where the environment asks for them. Whatever is wrong with them, the process delivers.
-func (a *App) openTracing(ctx context.Context) error {
-	if !tracesWanted() {
-		return nil
-	}
-	reportTelemetry(a.log)
-	planOf := func(userID, category string) throttle.Plan {
-		return a.deployment.Agendas.SettingsOf(userID, category).Plan
-	}
-	tracer, err := newTracer(ctx, version.Current().Version, uuid.NewString(), planOf)
-	if err != nil {
-		a.log.WarnContext(ctx, "traces are not as the OTEL_ variables say", "error", err)
-	}
-	if tracer == nil {
-		return nil
-	}
-	a.tracer = tracer
-	a.defers("traces", func() error {
-		if err := tracer.close(ctx); err != nil {
-			a.log.WarnContext(ctx, "could not export the last traces", "error", err)
-		}
-		return nil
-	})
-	return nil
-}
 
 func (a *App) openMetrics(context.Context) error {
 	metrics, err := ops.NewMetrics(a.registry)

@@ -2,20 +2,12 @@ package app
 
 import (
 	"context"
-	"fmt"
-	"log/slog"
 	"net/http"
-	"os"
 	"time"
 
-	"github.com/go-logr/logr"
-	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/propagation"
-	"go.opentelemetry.io/otel/sdk/resource"
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
@@ -25,66 +17,13 @@ import (
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
-// tracesWanted reports whether the environment asks for traces.
-func tracesWanted() bool {
-	if os.Getenv("OTEL_SDK_DISABLED") == "true" || os.Getenv("OTEL_TRACES_EXPORTER") == "none" {
-		return false
-	}
-	return os.Getenv("OTEL_TRACES_EXPORTER") == "otlp" || os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" ||
-		os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != ""
-}
-
 // tracer reports what becomes of each notification to OpenTelemetry. A notification has one trace, from the producer's
 // request to the delivery, even days later. A span covers only time in which work is done, and is linked to earlier
 // spans. Tracing is off unless the standard OTEL_ variables name an exporter or an endpoint.
 type tracer struct {
-	provider *sdktrace.TracerProvider
-	spans    trace.Tracer
-	plan     func(userID, category string) throttle.Plan
-}
-
-// reportTelemetry has OpenTelemetry report its problems in this log.
-func reportTelemetry(log *slog.Logger) {
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
-		log.Warn("OpenTelemetry reports a problem with the traces", "error", err)
-	}))
-	otel.SetLogger(logr.FromSlogHandler(withoutValues{log.Handler()}))
-}
-
-// withoutValues leaves the values out of lines about variables that can't be read: they may be credentials.
-type withoutValues struct{ slog.Handler }
-
-// Handle implements [slog.Handler].
-func (h withoutValues) Handle(ctx context.Context, r slog.Record) error {
-	return h.Handler.Handle(ctx, slog.NewRecord(r.Time, r.Level, "OpenTelemetry: "+r.Message, r.PC))
-}
-
-// newTracer makes a tracer that exports over OTLP/HTTP as the OTEL_ variables say. plan returns the rules of a user's
-// category, to name the rule that deferred a notification. With an error the tracer knows this process in part only, or
-// is nil.
-func newTracer(ctx context.Context, version, process string, plan func(userID,
-	category string) throttle.Plan,
-) (*tracer, error) {
-	exporter, err := otlptracehttp.New(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("set up the exporter of traces: %w", err)
-	}
-	described, err := resource.New(ctx, resource.WithAttributes(
-		attribute.String("service.name", "pacer"), attribute.String("service.version", version),
-		attribute.String("service.instance.id", process),
-	), resource.WithFromEnv())
-	if err != nil {
-		err = fmt.Errorf("describe this process to the traces: %w", err)
-	}
-	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(described))
-	return &tracer{provider: provider, spans: provider.Tracer("github.com/pacer-notify/pacer"), plan: plan}, err
-}
-
-// close exports what is left.
-func (t *tracer) close(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-	defer cancel()
-	return t.provider.Shutdown(ctx)
+	spans trace.Tracer
+	// plan returns the rules of a user's category, to name the rule that deferred a notification.
+	plan func(userID, category string) throttle.Plan
 }
 
 // handler continues the trace of a producer's request.

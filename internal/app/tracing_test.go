@@ -14,7 +14,8 @@ import (
 	"testing"
 	"time"
 
-	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	metrics "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
+	traces "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	common "go.opentelemetry.io/proto/otlp/common/v1"
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
@@ -25,12 +26,35 @@ type spans struct {
 	mu  sync.Mutex
 	all []*otlp.Span
 	raw []byte
+	// metrics are the names of those that were exported.
+	metrics map[string]bool
+}
+
+// takeMetrics notes the names of exported metrics.
+func (s *spans) takeMetrics(body []byte) error {
+	var request metrics.ExportMetricsServiceRequest
+	if err := proto.Unmarshal(body, &request); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, resource := range request.ResourceMetrics {
+		for _, scope := range resource.ScopeMetrics {
+			for _, m := range scope.Metrics {
+				s.metrics[attribute(resource.Resource.Attributes, "service.name")+" "+m.Name] = true
+			}
+		}
+	}
+	return nil
 }
 
 // ServeHTTP implements [http.Handler].
 func (s *spans) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
-	var request collector.ExportTraceServiceRequest
+	if r.URL.Path == "/v1/metrics" && s.takeMetrics(body) == nil {
+		return
+	}
+	var request traces.ExportTraceServiceRequest
 	if r.URL.Path != "/v1/traces" || proto.Unmarshal(body, &request) != nil {
 		w.WriteHeader(http.StatusBadRequest)
 		return
@@ -78,7 +102,7 @@ func TestTraces(t *testing.T) {
 	if os.Getenv(tracedMarker) != "" {
 		t.Skip("this is the process that is traced")
 	}
-	s := &spans{}
+	s := &spans{metrics: map[string]bool{}}
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
 	traced := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestTraced$", "-test.v")
@@ -89,6 +113,11 @@ func TestTraces(t *testing.T) {
 	checkTrace(t, s)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for _, name := range []string{"pacer_deferred_oldest_seconds", "pacer_deliveries_total", "go_goroutines"} {
+		if !s.metrics["pacer "+name] {
+			t.Errorf("metric %s is not among the %d that were exported", name, len(s.metrics))
+		}
+	}
 	if strings.Contains(string(s.raw), "canary content") {
 		t.Error("the traces tell the content")
 	}
