@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"html/template"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -17,13 +18,71 @@ import (
 //go:embed docs.html
 var docsSource string
 
+// group is what one does with the API for one purpose.
+type group struct {
+	Name, Text string
+	Operations []operation
+}
+
+// groupsOf are the groups, in the order in which one needs them.
+func groupsOf(operations []operation) []group {
+	groups := []group{
+		{Name: "Send", Text: "Send notifications, and take them back."},
+		{Name: "Follow", Text: "See what became of them, and what has happened."},
+		{Name: "Users", Text: "What decides whether one user's notifications go out, and what the user wants."},
+		{Name: "Devices", Text: "Where a user's notifications go that name no target."},
+		{Name: "Webhooks", Text: "URLs with keys and headers of their own."},
+		{Name: "Operate", Text: "Counts of the whole deployment; what mail servers and readers of e-mails call."},
+	}
+	place := map[string]int{"notifications": 0, "events": 1, "users": 2, "devices": 3, "webhook endpoints": 4}
+	for _, o := range operations {
+		i, found := place[o.Tags[0]]
+		switch {
+		case !found:
+			i = len(groups) - 1
+		case i == 0 && o.Method == http.MethodGet:
+			i = 1
+		}
+		groups[i].Operations = append(groups[i].Operations, o)
+	}
+	return groups
+}
+
 // operation is one entry of the documentation page.
 type operation struct {
 	Method, Path string
-	Params       []field
-	Bodies       []body
-	Responses    []response
+	// Curl makes a call that works as it stands; Came is what came.
+	Curl, Came string
+	Params     []field
+	Bodies     []body
+	Responses  []response
 	*huma.Operation
+}
+
+// Statuses lists those of the responses.
+func (o operation) Statuses() string {
+	var all []string
+	for _, r := range o.Responses {
+		all = append(all, r.Status)
+	}
+	return strings.Join(all, ", ")
+}
+
+// curl writes the call of an example for a terminal.
+func (e *example) curl() string {
+	call := "curl -sS"
+	if e.Method != http.MethodGet && (e.Method != http.MethodPost || len(e.Request) == 0) {
+		call += " -X " + e.Method
+	}
+	call += " 'http://127.0.0.1:8080" + e.Path + "'"
+	if len(e.Request) > 0 {
+		data := "-d"
+		if e.Type == mediaNDJSON {
+			data = "--data-binary" // -d would take away the ends of lines
+		}
+		call += " \\\n  -H 'Content-Type: " + e.Type + "' \\\n  " + data + " '" + strings.ReplaceAll(pretty(e.Request), "'", `'\''`) + "'"
+	}
+	return call
 }
 
 // field is a parameter, or a member of a JSON object.
@@ -61,7 +120,7 @@ type object struct {
 type page struct{ schemas huma.Registry }
 
 // documentPage renders the OpenAPI document as a page that needs nothing else.
-func documentPage(document *huma.OpenAPI) ([]byte, error) {
+func documentPage(document *huma.OpenAPI, examples []example) ([]byte, error) {
 	text, err := template.New("docs").Parse(docsSource)
 	if err != nil {
 		return nil, fmt.Errorf("read the template of the documentation page: %w", err)
@@ -70,7 +129,7 @@ func documentPage(document *huma.OpenAPI) ([]byte, error) {
 	var operations []operation
 	for path, item := range document.Paths {
 		for method, o := range methodsOf(item) {
-			operations = append(operations, p.operation(method, path, o))
+			operations = append(operations, p.operation(method, path, o, examples))
 		}
 	}
 	slices.SortFunc(operations, func(a, b operation) int {
@@ -81,15 +140,21 @@ func documentPage(document *huma.OpenAPI) ([]byte, error) {
 		objects = append(objects, object{name, p.fields(schema)})
 	}
 	var out bytes.Buffer
-	err = text.Execute(&out, map[string]any{"Info": document.Info, "Operations": operations, "Schemas": objects})
+	err = text.Execute(&out, map[string]any{
+		"Info": document.Info, "Groups": groupsOf(operations), "Schemas": objects,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("render the documentation page: %w", err)
 	}
 	return out.Bytes(), nil
 }
 
-func (p page) operation(method, path string, o *huma.Operation) operation {
+func (p page) operation(method, path string, o *huma.Operation, examples []example) operation {
 	shown := operation{Method: method, Path: path, Operation: o}
+	usual := slices.IndexFunc(examples, func(e example) bool { return e.Operation == o.OperationID && e.Status < 400 })
+	if usual >= 0 { // a test makes sure that there is one
+		shown.Curl, shown.Came = examples[usual].curl(), pretty(examples[usual].Response)
+	}
 	for _, param := range o.Parameters {
 		f := p.field(param.Name, param.Schema, param.Required)
 		f.In, f.Text = param.In, cmp.Or(param.Description, f.Text)

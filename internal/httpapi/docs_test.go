@@ -13,13 +13,14 @@ func TestDocumentationPage(t *testing.T) {
 	t.Parallel()
 	response := call(newAPI(t, &store{}), http.MethodGet, "/docs", "", nil)
 	page := html.UnescapeString(response.Body.String())
-	_, post, _ := strings.Cut(page, `<h2 id="accept-notification">`)
-	post, _, _ = strings.Cut(post, "<h2 ")
+	_, post, _ := strings.Cut(page, `<h3 id="accept-notification">`)
+	post, _, _ = strings.Cut(post, "<h3 ")
 	for _, want := range []string{
 		"Request: <code>application/json</code>",
 		"<code>user_id</code> <strong>required</strong>",
 		"one of critical, high, normal, low; default normal",
 		"at most 64 characters; matches ^[A-Za-z0-9._:-]+$",
+		"curl -sS 'http://127.0.0.1:8080/v1/notifications' \\\n  -H 'Content-Type: application/json' \\\n  -d '{\n",
 		`"title": "Your order is on its way"`, // of the request
 		`"status": "queued"`,                  // of the response
 		`<a href="#ErrorModel">ErrorModel</a>`,
@@ -34,7 +35,7 @@ func TestDocumentationPage(t *testing.T) {
 			t.Errorf("the page does not show %s %s", o.method, o.template)
 		}
 	}
-	for _, foreign := range []string{"<script", "src=", "@import", "//cdn", "http://"} {
+	for _, foreign := range []string{"<script", "src=", "@import", "//cdn", "url("} {
 		if strings.Contains(response.Body.String(), foreign) {
 			t.Errorf("the page holds %q", foreign)
 		}

@@ -34,12 +34,16 @@ type example struct {
 	Response  json.RawMessage `json:"response"`
 }
 
-// addExamples puts the examples into the document: of several for one response the first, and those with names.
-func addExamples(document *huma.OpenAPI) error {
-	var examples []example
+// readExamples reads the examples.
+func readExamples() (examples []example, err error) {
 	if err := json.Unmarshal(examplesSource, &examples); err != nil {
-		return fmt.Errorf("read the examples of the API: %w", err)
+		return nil, fmt.Errorf("read the examples of the API: %w", err)
 	}
+	return examples, nil
+}
+
+// addExamples puts the examples into the document: of several for one response the first, and those with names.
+func addExamples(document *huma.OpenAPI, examples []example) error {
 	for _, e := range examples {
 		operation := operationOf(document, e.Operation)
 		if operation == nil {

@@ -152,7 +152,11 @@ func New(cfg Config) (http.Handler, error) {
 	operations := http.NewServeMux()
 	document := a.register(operations)
 	describe(document)
-	if err := addExamples(document); err != nil {
+	examples, err := readExamples()
+	if err != nil {
+		return nil, err
+	}
+	if err := addExamples(document, examples); err != nil {
 		return nil, err
 	}
 	if err := addProblems(document); err != nil {
@@ -162,7 +166,7 @@ func New(cfg Config) (http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("write the OpenAPI document: %w", err)
 	}
-	page, err := documentPage(document)
+	page, err := documentPage(document, examples)
 	if err != nil {
 		return nil, err
 	}
