@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 )
 
@@ -39,10 +38,10 @@ func TestDashboardOfALargeCrowd(t *testing.T) {
 			crowd(d, r)
 			b := openTab(t, "http://"+d.apps[0].OpsAddr()+"/")
 			showsTheCrowd(b)
-			b.looksWell("overview-" + string(on))
+			b.Everywhere("overview-" + string(on))
 			looksUpInTheCrowd(b, string(on))
 			pagesThroughTheCrowd(b, on)
-			b.looksWell("list-" + string(on))
+			b.Everywhere("list-" + string(on))
 			b.Quiet()
 		})
 	}
@@ -114,7 +113,7 @@ func looksUpInTheCrowd(b *tab, on string) {
 		b.Await("document.querySelector('#found-body').textContent.length > 100")
 		b.Logf("%s looked up with %d requests in %s", name, eval[int](b, requests)-before,
 			time.Since(began).Round(time.Millisecond))
-		b.looksWell(name + "-" + on)
+		b.Everywhere(name + "-" + on)
 	}
 }
 
@@ -156,42 +155,5 @@ func pagesThroughTheCrowd(b *tab, on setup) {
 			b.Errorf("5 pages of those that %s show %d with %d requests, want at least %d with 5", status, len(seen), made,
 				5*fullPage(on))
 		}
-	}
-}
-
-// clipped finds elements whose content is cut off, or that reach beyond the page, outside of what scrolls by itself;
-// and texts of charts that are cut off, or too small to read.
-const clipped = `[...document.querySelectorAll('svg text')].filter((e) => {
-	const text = e.getBoundingClientRect(), svg = e.closest('svg').getBoundingClientRect()
-	return e.checkVisibility() && (text.left < svg.left - 1 || text.right > svg.right + 1 || text.height < 9)
-}).concat([...document.querySelectorAll('body *')].filter((e) => {
-	if (!(e instanceof HTMLElement) || !e.checkVisibility() || e.closest('.skip')) return false
-	if (/^(INPUT|SELECT|OPTION)$/.test(e.tagName)) return false
-	const style = getComputedStyle(e), scrolls = e.closest('.scroll, #found-body')
-	if (style.display !== 'inline' && e.scrollWidth > e.clientWidth + 1 && !/auto|scroll/.test(style.overflowX)) {
-		if (style.overflowX !== 'visible' || !scrolls && !e.children.length) return true
-	}
-	if (innerWidth > 1000 && e.matches('.scroll') && e.scrollWidth > e.clientWidth + 1) return true // there is room
-	return !scrolls && e.getBoundingClientRect().right > innerWidth + 1
-})).map((e) => e.tagName + '#' + e.id + ' ' + e.textContent.slice(0, 60))`
-
-// looksWell takes pictures at both widths, and holds what they show to the rules of axe and of the eye.
-func (b *tab) looksWell(name string) {
-	b.Helper()
-	for _, width := range []int64{390, 1280} {
-		if err := chromedp.Do(b.Page, chromedp.EmulateViewport(width, 900)); err != nil {
-			b.Fatal(err)
-		}
-		when := fmt.Sprintf("%s-%d", name, width)
-		b.Await(fmt.Sprintf("!document.querySelector('svg.hours') || "+
-			"Math.abs(document.querySelector('svg.hours').viewBox.baseVal.width - %d) < 100", width)) // it is drawn anew
-		b.Accessible(when)
-		for _, e := range eval[[]string](b, clipped) {
-			b.Errorf("%s: clipped: %s", when, e)
-		}
-		if wide := eval[int64](b, "document.documentElement.scrollWidth"); wide > width {
-			b.Errorf("%s: the page is %d wide", when, wide)
-		}
-		b.Screenshot(when)
 	}
 }

@@ -1,15 +1,10 @@
 package app_test
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"testing"
 	"time"
-
-	"github.com/chromedp/cdproto/cdp"
-	"github.com/chromedp/cdproto/emulation"
-	"github.com/chromedp/chromedp"
 )
 
 // nightNow is a policy whose users have a night now, in a zone: it began an hour ago, and lasts for eight more.
@@ -29,20 +24,6 @@ categories:
   default: {limits: []}
   drip: {limits: [{max: 1, per: 1h}], quiet_hours: {then: "off"}}
 `, zone, now.Add(-time.Hour).Format("15:04"), now.Add(8*time.Hour).Format("15:04"))
-}
-
-// wear has the page in light or dark colours, at a width.
-func (b *tab) wear(scheme string, width int64) {
-	b.Helper()
-	media := emulation.SetEmulatedMediaParams{
-		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
-	}
-	if err := chromedp.Do(b.Page, chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-		_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, media)
-		return err
-	}), chromedp.EmulateViewport(width, 900)); err != nil {
-		b.Fatal(err)
-	}
 }
 
 // The dashboard shows what is held and when it will be released.
@@ -66,7 +47,7 @@ func TestQuietHoursInABrowser(t *testing.T) {
 	if n := eval[int](b, "document.querySelectorAll('#found-body details li').length"); n < 7 {
 		t.Errorf("in words there are %d stretches", n)
 	}
-	b.looksRight("week")
+	b.Everywhere("week")
 	b.look("ben") // only of those categories that wait
 	b.Await("document.querySelector('#found-body h3').textContent === 'Quiet hours, Europe/Vienna'")
 	showsASwitch(b)
@@ -74,7 +55,7 @@ func TestQuietHoursInABrowser(t *testing.T) {
 	b.Quiet()
 	list := openTab(t, "http://"+d.apps[0].OpsAddr()+"/list.html?user=ada") // until when, by the user's clock
 	list.Await("/^quiet hours until [0-9:]+ Europe.Vienna$/.test(document.querySelector('#items').rows[0]?.cells[2]?.textContent)")
-	list.contained("quietlist")
+	list.Everywhere("quietlist")
 	list.Quiet()
 }
 
@@ -112,14 +93,5 @@ func showsWhatIsHalfKnown(b *tab) {
 		(r) => Math.round(r.getAttribute('width')))`)
 	if len(widths) != 2 || math.Abs(widths[1]/widths[0]-13.0/24) > 0.01 {
 		b.Errorf("what is known to be open is %v wide", widths)
-	}
-}
-
-// looksRight holds the page in both colours and at both widths.
-func (b *tab) looksRight(name string) {
-	b.Helper()
-	for _, scheme := range []string{"dark", "light"} {
-		b.wear(scheme, 1280)
-		b.contained(name + "-" + scheme)
 	}
 }

@@ -48,7 +48,7 @@ func TestListInABrowser(t *testing.T) {
 	filters(b)
 	pages(b)
 	lookUpFromList(b, long)
-	b.fits()
+	b.Everywhere("list")
 	cancelsAll(b, d)
 }
 
@@ -135,19 +135,4 @@ func cancelsAll(b *tab, d *fleet) {
 		b.Errorf("the counts are %+v", s)
 	}
 	b.Screenshot("list-after-1280")
-}
-
-// fits: the list stays within a phone's width and axe finds nothing.
-func (b *tab) fits() {
-	b.Helper()
-	b.Accessible("at 1280 px")
-	b.Screenshot("list-1280")
-	if err := chromedp.Do(b.Page, chromedp.EmulateViewport(390, 844)); err != nil {
-		b.Fatal(err)
-	}
-	b.Accessible("at 390 px")
-	if width := eval[int](b, "document.documentElement.scrollWidth"); width > 390 {
-		b.Errorf("at 390 px the page is %d wide", width)
-	}
-	b.Screenshot("list-390")
 }

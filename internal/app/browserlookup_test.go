@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 )
 
@@ -55,7 +54,7 @@ func TestLookUpInABrowser(t *testing.T) {
 	}
 	showsAttempts(b)
 	showsContents(b, n)
-	b.contained("failed")
+	b.Everywhere("failed")
 
 	// The address alone leads there, and a reload too.
 	again := openTab(t, eval[string](b, "location.href"))
@@ -102,37 +101,6 @@ func showsContents(b *tab, n item) {
 	if shown["to"] != "127.0.0.1/***" || shown["title"] != n["title"] || shown["body"] != n["body"] ||
 		data.String() != given.String() {
 		b.Errorf("the contents are %q", shown)
-	}
-}
-
-// contained holds the page at both widths: nothing sticks out of it or out of its section unless it scrolls, and axe
-// finds nothing.
-func (b *tab) contained(name string) {
-	b.Helper()
-	for _, width := range []int64{1280, 390} {
-		if err := chromedp.Do(b.Page, chromedp.EmulateViewport(width, 900)); err != nil {
-			b.Fatal(err)
-		}
-		at := map[int64]string{1280: name + "-1280", 390: name + "-390"}[width]
-		b.Accessible(at)
-		if wide := eval[int64](b, "document.documentElement.scrollWidth"); wide > width {
-			b.Errorf("%s: the page is %d wide", at, wide)
-		}
-		out := eval[[]string](b, `[...document.querySelectorAll('main *')].filter((e) => {
-			const section = e.closest('section'), scroll = e.parentElement.closest('.scroll, pre')
-			return section && !scroll && e.getClientRects().length &&
-				e.getBoundingClientRect().right > section.getBoundingClientRect().right
-		}).map((e) => e.tagName + '.' + e.className + ' ' + e.textContent.slice(0, 40))`)
-		if len(out) > 0 {
-			b.Errorf("%s: these stick out: %q", at, out)
-		}
-		clipped := eval[[]string](b, `[...document.querySelectorAll('main *')].filter((e) => e.scrollWidth > e.clientWidth + 1 &&
-			e.clientWidth > 0 && !['auto', 'scroll', 'visible'].includes(getComputedStyle(e).overflowX))
-			.map((e) => e.tagName + '.' + e.className)`)
-		if len(clipped) > 0 {
-			b.Errorf("%s: these are clipped: %q", at, clipped)
-		}
-		b.Screenshot("lookup-" + at)
 	}
 }
 

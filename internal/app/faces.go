@@ -82,7 +82,7 @@ func (a *App) openOps(ctx context.Context) error {
 		Ready: a.Ready, Desk: a.deployment.Desk(a.follower), Channels: a.health, Live: a.live,
 		Policy: a.policyInForce, DiffPolicy: a.deployment.DiffPolicy,
 		ForcePolicy:   a.deployment.ForcePolicy,
-		PolicyContent: a.policyContent,
+		PolicyContent: func() ops.PolicyContent { return contentOf(a.policy.Current(), a.cfg.Channels) },
 		Many:          a.many, Actions: a.operator(), Tokens: a.opsTokens,
 		Host: settings.NewHosts(a.cfg.OpsListen, a.cfg.AllowedHosts).Has, Metrics: a.registry, Log: a.log,
 	})

@@ -6,6 +6,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/ops"
 	"github.com/pacer-notify/pacer/internal/policy"
 	"github.com/pacer-notify/pacer/internal/refusal"
+	"github.com/pacer-notify/pacer/internal/settings"
 )
 
 func (a *App) openPolicy(context.Context) error {
@@ -32,11 +33,10 @@ func (a *App) policyChanged(*policy.Policy) {
 	}
 }
 
-// policyContent is what the policy in force says.
-func (a *App) policyContent() ops.PolicyContent {
-	p := a.policy.Current()
+// contentOf is what a policy says.
+func contentOf(p *policy.Policy, channels settings.Channels) ops.PolicyContent {
 	return ops.PolicyContent{
 		Text: p.Text, Limits: ops.Table(p.LimitsTable()),
-		Deliveries: ops.Table(p.DeliveriesTable(a.cfg.Channels.Deliveries())), Hours: p.DescribeHours(),
+		Deliveries: ops.Table(p.DeliveriesTable(channels.Deliveries())), Hours: p.DescribeHours(),
 	}
 }

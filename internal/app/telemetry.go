@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
 	prometheusbridge "go.opentelemetry.io/contrib/bridges/prometheus"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
@@ -17,6 +19,7 @@ import (
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/pacer-notify/pacer/internal/throttle"
 	"github.com/pacer-notify/pacer/internal/version"
@@ -47,59 +50,70 @@ func (a *App) openTelemetry(ctx context.Context) error {
 	if err != nil { // it says what it could find out
 		a.log.WarnContext(ctx, "telemetry describes this process in part only: see the OTEL_ variables", "error", err)
 	}
+	t := telemetry{about: about}
 	if traces {
-		if err := a.exportTraces(ctx, about); err != nil {
+		if err := t.exportTraces(ctx); err != nil {
 			a.log.WarnContext(ctx, "there are no traces: they can't be exported as the OTEL_ variables say", "error", err)
+		} else {
+			a.tracer = &tracer{t.spans, func(userID, category string) throttle.Plan {
+				return a.deployment.Agendas.SettingsOf(userID, category).Plan
+			}}
 		}
 	}
 	if metrics {
-		if err := a.exportMetrics(ctx, about); err != nil {
+		if err := t.exportMetrics(ctx, a.registry); err != nil {
 			a.log.WarnContext(ctx, "no metrics are exported: they can't be as the OTEL_ variables say", "error", err)
 		}
 	}
+	a.defers("telemetry", func() error {
+		if err := t.close(ctx); err != nil {
+			a.log.WarnContext(ctx, "could not export the last traces or metrics", "error", err)
+		}
+		return nil
+	})
 	return nil
 }
 
-// exportTraces has this process trace what becomes of each notification.
-func (a *App) exportTraces(ctx context.Context, about *resource.Resource) error {
+// telemetry exports what happens in this process. about describes the process.
+type telemetry struct {
+	about *resource.Resource
+	spans trace.Tracer
+	ends  []func(context.Context) error
+}
+
+// exportTraces makes spans, which are exported.
+func (t *telemetry) exportTraces(ctx context.Context) error {
 	exporter, err := otlptracehttp.New(ctx)
 	if err != nil {
 		return fmt.Errorf("set up the exporter of traces: %w", err)
 	}
-	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(about))
-	a.tracer = &tracer{
-		spans: provider.Tracer("github.com/pacer-notify/pacer"),
-		plan: func(userID, category string) throttle.Plan {
-			return a.deployment.Agendas.SettingsOf(userID, category).Plan
-		},
-	}
-	a.exportLast(ctx, "traces", provider.Shutdown)
+	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(t.about))
+	t.spans, t.ends = provider.Tracer("github.com/pacer-notify/pacer"), append(t.ends, provider.Shutdown)
 	return nil
 }
 
 // exportMetrics exports what /metrics shows, under the same names.
-func (a *App) exportMetrics(ctx context.Context, about *resource.Resource) error {
+func (t *telemetry) exportMetrics(ctx context.Context, all prometheus.Gatherer) error {
 	exporter, err := otlpmetrichttp.New(ctx)
 	if err != nil {
 		return fmt.Errorf("set up the exporter of metrics: %w", err)
 	}
-	all := prometheusbridge.NewMetricProducer(prometheusbridge.WithGatherer(a.registry))
-	provider := sdkmetric.NewMeterProvider(sdkmetric.WithResource(about),
-		sdkmetric.WithReader(sdkmetric.NewPeriodicReader(exporter, sdkmetric.WithProducer(all))))
-	a.exportLast(ctx, "metrics", provider.Shutdown)
+	producer := prometheusbridge.NewMetricProducer(prometheusbridge.WithGatherer(all))
+	provider := sdkmetric.NewMeterProvider(sdkmetric.WithResource(t.about),
+		sdkmetric.WithReader(sdkmetric.NewPeriodicReader(exporter, sdkmetric.WithProducer(producer))))
+	t.ends = append(t.ends, provider.Shutdown)
 	return nil
 }
 
-// exportLast has what is left of a signal exported when the process stops.
-func (a *App) exportLast(ctx context.Context, signal string, shutdown func(context.Context) error) {
-	a.defers(signal, func() error {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-		defer cancel()
-		if err := shutdown(ctx); err != nil {
-			a.log.WarnContext(ctx, "could not export the last traces or metrics", "signal", signal, "error", err)
-		}
-		return nil
-	})
+// close exports what is left.
+func (t *telemetry) close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	var faults []error
+	for _, end := range t.ends {
+		faults = append(faults, end(ctx))
+	}
+	return errors.Join(faults...)
 }
 
 // reportTelemetry has OpenTelemetry report its problems in this log.

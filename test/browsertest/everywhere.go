@@ -9,21 +9,29 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// outside lists what of a page is cut off: what stands outside the window, or outside of what holds it, unless one can
-// scroll there.
-const outside = `(() => {
-	const found = []
+// cutOff lists what of a page is cut off, or stands outside the window or its section, unless one can scroll there; and
+// texts of charts that are cut off, or too small to read.
+const cutOff = `(() => {
+	const found = [...document.querySelectorAll('svg text')].filter((e) => {
+		const text = e.getBoundingClientRect(), svg = e.closest('svg').getBoundingClientRect()
+		return e.checkVisibility() && (text.left < svg.left - 1 || text.right > svg.right + 1 || text.height < 9)
+	}).concat([...document.querySelectorAll('body *')].filter((e) => {
+		if (!(e instanceof HTMLElement) || !e.checkVisibility() || e.closest('.skip, thead')) return false
+		if (/^(INPUT|SELECT|OPTION)$/.test(e.tagName)) return false
+		const style = getComputedStyle(e), scrolls = e.parentElement.closest('.scroll, pre')
+		if (style.display !== 'inline' && e.scrollWidth > e.clientWidth + 1 && !/auto|scroll/.test(style.overflowX)) {
+			if (style.overflowX !== 'visible' || !scrolls && !e.children.length) return true
+		}
+		if (innerWidth > 1000 && e.matches('.scroll') && e.scrollWidth > e.clientWidth + 1) return true // there is room
+		const holder = (e.closest('section') ?? document.body).getBoundingClientRect()
+		return !scrolls && e.getBoundingClientRect().right > Math.min(innerWidth, holder.right) + 1
+	})).map((e) => e.tagName + '#' + e.id + '.' + e.className + ' ' + e.textContent.slice(0, 60))
 	const all = document.documentElement.scrollWidth
-	if (all > innerWidth) found.push('the page is ' + all + ' px wide')
-	for (const e of document.querySelectorAll('header *, main *, footer *')) {
-		const r = e.getBoundingClientRect(), box = e.parentElement.getBoundingClientRect()
-		if (!r.width || !r.height || e.closest('svg, option, .skip, thead')) continue
-		if (e.parentElement.closest('.scroll, pre')) continue
-		if (r.right > innerWidth + 1 || r.left < -1 || r.right > box.right + 1 || r.left < box.left - 1)
-			found.push(e.outerHTML.slice(0, 120) + ' from ' + Math.round(r.left) + ' to ' + Math.round(r.right) + ' px')
-	}
-	return found.slice(0, 5)
+	return all > innerWidth ? ['the page is ' + all + ' px wide', ...found.slice(0, 5)] : found.slice(0, 5)
 })()`
+
+// drawn waits until charts are drawn for a new width.
+const drawn = `new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`
 
 // Everywhere looks at the page on a phone, a tablet, a laptop and a large screen, in light and dark colours, and holds
 // it to the rules of axe on the phone in the dark and on the laptop by day. The window is as Open made it afterwards.
@@ -42,8 +50,9 @@ func (b *Tab) Everywhere(name string) {
 		for _, width := range []int64{390, 768, 1920, 1280} {
 			b.Resize(width, 900)
 			when := fmt.Sprintf("%s-%s-%d", name, scheme, width)
-			for _, found := range Eval[[]string](b, outside) {
-				b.Errorf("%s: %s", when, found)
+			Eval[bool](b, drawn)
+			for _, found := range Eval[[]string](b, cutOff) {
+				b.Errorf("%s: cut off: %s", when, found)
 			}
 			if (width == 390) == (scheme == "dark") && width != 768 && width != 1920 {
 				b.Accessible(when)

@@ -42,12 +42,15 @@ export function fields(pairs) {
   return list
 }
 
-// rows fills a table's body. A cell is a text, a number or an element.
+// rows fills a table's body. A cell is a text, a number or an element. A column that is empty in all rows is hidden.
 export function rows(id, all, empty, columns) {
   const body = byId(id), heads = [...body.closest('table').tHead?.rows[0].cells ?? []]
   if (body.contains(document.activeElement)) return // do not take away what has the focus
+  const hidden = (i) => all.length > 0 && all.every((cells) => cells[i] === '' || cells[i] === '–')
+  heads.forEach((head, i) => { head.hidden = hidden(i) })
   body.replaceChildren(...(all.length ? all.map((cells) => element('tr', {}, ...cells.map((cell, i) => {
     const made = i === 0 ? element('th', { scope: 'row' }) : element('td', typeof cell === 'number' ? { className: 'number' } : {})
+    made.hidden = hidden(i)
     if (heads[i]) made.dataset.name = heads[i].textContent
     made.append(typeof cell === 'number' ? number(cell) : cell)
     return made

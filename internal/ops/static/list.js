@@ -40,7 +40,10 @@ function link(label, query, current = false) {
   return made
 }
 
-const lookUp = (query) => element('a', { href: `./?q=${encodeURIComponent(query)}`, textContent: query })
+// short takes out the middle of a name that would fill a row.
+const short = (name) => name.length > 37 ? `${name.slice(0, 18)}…${name.slice(-18)}` : name
+
+const lookUp = (query) => element('a', { href: `./?q=${encodeURIComponent(query)}`, title: query, textContent: short(query) })
 
 function showFilter() {
   const query = filter()
