@@ -35,8 +35,8 @@ func wanted(signal string) bool {
 		os.Getenv("OTEL_EXPORTER_OTLP_"+signal+"_ENDPOINT") != ""
 }
 
-// openTelemetry exports traces and metrics over OTLP/HTTP as the OTEL_ variables say, where they ask for these. Whatever
-// is wrong with them, the process delivers.
+// openTelemetry exports traces and metrics over OTLP/HTTP as the OTEL_ variables say, where they ask for these.
+// Whatever is wrong with them, the process delivers.
 func (a *App) openTelemetry(ctx context.Context) error {
 	traces, metrics := wanted("TRACES"), wanted("METRICS")
 	if !traces && !metrics {
