@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/pacer-notify/pacer/internal/reach"
 )
 
 // summingInterval is the shortest time between two lines of the same warning.
@@ -16,6 +18,8 @@ const summingInterval = 10 * time.Second
 // lines say no more than one. It writes the first of equal warnings at once. For those that follow within an interval
 // it writes one line at its end, with their number as "repeated". Warnings are equal when their messages are. Errors
 // are equal when everything but "error" is.
+//
+// While a store can't be reached, which one line has said, warnings that only follow from that are for debugging.
 type summing struct {
 	next  slog.Handler
 	state *summed
@@ -27,6 +31,7 @@ type summing struct {
 type summed struct {
 	mu    sync.Mutex
 	known map[string]*repeatedLine
+	lost  map[string]bool // the symptoms of stores that can't be reached
 }
 
 // repeatedLine is a line that was written in this interval, and its repeats since.
@@ -37,7 +42,7 @@ type repeatedLine struct {
 
 // newSumming makes a summing handler in front of another handler.
 func newSumming(next slog.Handler) *summing {
-	return &summing{next: next, state: &summed{known: map[string]*repeatedLine{}}}
+	return &summing{next: next, state: &summed{known: map[string]*repeatedLine{}, lost: map[string]bool{}}}
 }
 
 // Enabled implements [slog.Handler].
@@ -57,7 +62,14 @@ func (h *summing) WithGroup(name string) slog.Handler {
 
 // Handle implements [slog.Handler].
 func (h *summing) Handle(ctx context.Context, r slog.Record) error {
-	if r.Level < slog.LevelWarn {
+	said := h.state.reach(r)
+	if r.Level < slog.LevelWarn || said {
+		return h.next.Handle(ctx, r)
+	}
+	if h.state.follows(r) {
+		if r.Level = slog.LevelDebug; !h.next.Enabled(ctx, r.Level) {
+			return nil
+		}
 		return h.next.Handle(ctx, r)
 	}
 	key := h.keyOf(r)
@@ -72,6 +84,47 @@ func (h *summing) Handle(ctx context.Context, r slog.Record) error {
 	//nolint:contextcheck // the line's own context has ended by then
 	time.AfterFunc(summingInterval, func() { h.end(key) })
 	return h.next.Handle(ctx, r)
+}
+
+// reach notes whether a line says that a store can't be reached, or can again.
+func (s *summed) reach(r slog.Record) (said bool) {
+	r.Attrs(func(a slog.Attr) bool {
+		switch of := a.Value.Any().(type) {
+		case reach.Lost:
+			s.set(of.Symptom, true)
+			said = true
+		case reach.Found:
+			s.set(of.Symptom, false)
+			said = true
+		}
+		return !said
+	})
+	return said
+}
+
+func (s *summed) set(symptom string, lost bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if delete(s.lost, symptom); lost {
+		s.lost[symptom] = true
+	}
+}
+
+// follows reports whether a line is about what follows from a store that can't be reached.
+func (s *summed) follows(r slog.Record) (found bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.lost) == 0 {
+		return false
+	}
+	r.Attrs(func(a slog.Attr) bool {
+		text := a.Value.String()
+		for symptom := range s.lost {
+			found = found || strings.Contains(text, symptom)
+		}
+		return !found
+	})
+	return found
 }
 
 // keyOf is the same for equal lines.

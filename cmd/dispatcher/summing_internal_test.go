@@ -2,13 +2,20 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"net"
+	"regexp"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/pacer-notify/pacer/internal/reach"
 )
 
 // buffer is a log that several goroutines write.
@@ -77,4 +84,48 @@ func TestRepeatedWarningsAreSummedUp(t *testing.T) {
 		written("notification_id=a error=3 repeated=1")
 		<-time.After(2 * summingInterval)
 	})
+}
+
+// While a store can't be reached, one line says so, and what only follows from that is for debugging.
+func TestWhatFollowsFromALostStoreIsNotTold(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, checkLostStore) // what is summed up comes later
+}
+
+func checkLostStore(t *testing.T) {
+	t.Helper()
+	var out bytes.Buffer
+	log := slog.New(newSumming(slog.NewTextHandler(&out, nil)))
+	at := &net.TCPAddr{IP: net.IPv4(10, 0, 0, 5), Port: 6379}
+	down := &net.OpError{Op: "dial", Net: "tcp", Addr: at, Err: syscall.ECONNREFUSED}
+	store := &reach.Store{Name: "Redis", Stops: "nothing is delivered", Log: log}
+	var fault error
+	dial := store.Dial(func(context.Context, string, string) (net.Conn, error) { return nil, fault })
+	fails := func() {
+		_, _ = dial(t.Context(), "tcp", "redis:6379")
+		log.Warn("could not sweep", "error", fmt.Errorf("look: %w", down))
+		log.Warn("from the queue", "text", down.Error())
+	}
+	// Before it was reached, whoever starts says what is wrong.
+	for _, fault = range []error{down, nil, down, down, nil} {
+		out.WriteString("-\n")
+		fails()
+		log.Error("a provider fails", "error", "dial tcp 10.0.0.6:443")
+	}
+	got := regexp.MustCompile(`time=\S+ |after=\S+ `).ReplaceAllString(out.String(), "")
+	want := `-
+level=WARN msg="could not sweep" error="look: dial tcp 10.0.0.5:6379: connection refused"
+level=WARN msg="from the queue" text="dial tcp 10.0.0.5:6379: connection refused"
+level=ERROR msg="a provider fails" error="dial tcp 10.0.0.6:443"
+-
+-
+level=WARN msg="a store does not respond" store=Redis stops="nothing is delivered" address=redis:6379 ` +
+		`error="dial tcp 10.0.0.5:6379: connection refused"
+-
+-
+level=INFO msg="a store responds again" store=Redis address=redis:6379
+`
+	if got != want {
+		t.Errorf("the log is\n%swant\n%s", got, want)
+	}
 }

@@ -31,6 +31,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/policy"
 	"github.com/pacer-notify/pacer/internal/preferences"
 	"github.com/pacer-notify/pacer/internal/push/channel"
+	"github.com/pacer-notify/pacer/internal/reach"
 	"github.com/pacer-notify/pacer/internal/redisconn"
 	"github.com/pacer-notify/pacer/internal/redismemory"
 	"github.com/pacer-notify/pacer/internal/refusal"
@@ -235,13 +236,27 @@ func (d *Deployment) connect(ctx context.Context) (err error) {
 			}
 		}
 	}
-	d.Redis, err = redisconn.Open(ctx, cfg.Redis, d.cfg.Hooks.Redis)
+	d.Redis, err = redisconn.Open(ctx, cfg.Redis, d.cfg.Hooks.Redis, &reach.Store{
+		Name: "Redis", Stops: d.stops(), Log: d.cfg.Log,
+	})
 	return err
+}
+
+// stops says what does not work without Redis, and what does.
+func (d *Deployment) stops() string {
+	if d.Pool != nil {
+		return "nothing is delivered; what is accepted waits in Postgres"
+	}
+	return "nothing is delivered, and requests are refused with 503"
 }
 
 // prepareDatabase changes how connections to Postgres are made.
 func (d *Deployment) prepareDatabase(config *pgxpool.Config) {
 	d.login.Prepare(config)
+	postgres := &reach.Store{
+		Name: "Postgres", Stops: "nothing is delivered, and requests are refused with 503", Log: d.cfg.Log,
+	}
+	config.ConnConfig.DialFunc = postgres.Dial(config.ConnConfig.DialFunc)
 	if change := d.cfg.Hooks.Database; change != nil {
 		change(config)
 	}

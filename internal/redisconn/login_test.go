@@ -53,7 +53,7 @@ func TestTheUserOfTheURLLogsIn(t *testing.T) {
 	for login, user := range map[string]string{
 		"": "default", "free@": "free", "app:right@": "app", "app@": "", "right@": "",
 	} {
-		conn, err := redisconn.Open(t.Context(), at(t, strings.Replace(server.URL(), "://", "://"+login, 1)), nil)
+		conn, err := redisconn.Open(t.Context(), at(t, strings.Replace(server.URL(), "://", "://"+login, 1)), nil, nil)
 		if err != nil {
 			if user != "" || !strings.Contains(err.Error(), "write redis://USER:PASSWORD@HOST") ||
 				strings.Contains(err.Error(), "right") {

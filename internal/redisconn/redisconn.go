@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/embedded"
+	"github.com/pacer-notify/pacer/internal/reach"
 	"github.com/pacer-notify/pacer/internal/refusal"
 	"github.com/pacer-notify/pacer/internal/script"
 	"github.com/pacer-notify/pacer/internal/settings"
@@ -48,8 +49,8 @@ type Opener func(*redis.UniversalOptions) redis.UniversalClient
 
 // Open connects to Redis, or runs one in this process when none is given. It waits until Redis responds, and refuses a
 // Redis that would forget what it is given, is too old, or denies a command. The opener may be nil: it defaults to
-// [redis.NewUniversalClient].
-func Open(ctx context.Context, where *settings.Redis, open Opener) (*Conn, error) {
+// [redis.NewUniversalClient]; so may watch, which hears of the attempts to connect.
+func Open(ctx context.Context, where *settings.Redis, open Opener, watch *reach.Store) (*Conn, error) {
 	quietDriver()
 	if where == nil {
 		in := embedded.Start(ctx)
@@ -61,6 +62,7 @@ func Open(ctx context.Context, where *settings.Redis, open Opener) (*Conn, error
 	options, login := *where.Options, newLogin(where, open)
 	options.CredentialsProviderContext = login.provide
 	connections := script.Watch(&options)
+	options.Dialer = watch.Dial(options.Dialer)
 	client := open(&options)
 	if err := check(ctx, client, where.String()); err != nil {
 		return nil, errors.Join(err, client.Close())

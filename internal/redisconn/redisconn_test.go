@@ -27,7 +27,7 @@ func at(t *testing.T, url string) *settings.Redis {
 // open connects, and closes the connection at the test's end.
 func open(t *testing.T, where *settings.Redis, opener redisconn.Opener) *redisconn.Conn {
 	t.Helper()
-	conn, err := redisconn.Open(t.Context(), where, opener)
+	conn, err := redisconn.Open(t.Context(), where, opener, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestARedisThatPacerCannotWorkOnIsRefused(t *testing.T) {
 				}
 				url = strings.Replace(url, "redis://", "redis://pacer:secret@", 1)
 			}
-			_, err := redisconn.Open(t.Context(), at(t, url), nil)
+			_, err := redisconn.Open(t.Context(), at(t, url), nil, nil)
 			if _, refused := errors.AsType[*refusal.Error](err); !refused || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("got %v, want a refusal that says %q", err, c.says)
 			}
