@@ -293,8 +293,10 @@ func (e *entry) bypasses() bool {
 // another one was admitted. Grants ahead of their moment count from the round that made them.
 func (w *world) mightGo(e *entry, other *delivery) bool {
 	at := other.admitted
-	if e.bypasses() {
-		return true
+	if e.bypasses() { // while a limit is full, right after what was granted ahead, see [throttle.Window.Bypass]
+		return !slices.ContainsFunc(w.ledger.all, func(d *delivery) bool {
+			return w.ledger.entries[d.id].User == e.User && d.admitted > at && other.mayFollow(d)
+		})
 	}
 	if w.Night > 0 && w.mayBeAsleep(e, at) {
 		return false
