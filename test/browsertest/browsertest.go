@@ -3,6 +3,7 @@ package browsertest
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"net/url"
 	"os"
@@ -164,6 +165,9 @@ func (b *Tab) Choose(label string) {
 // Screenshot keeps a picture of the whole page for people, with -artifacts.
 func (b *Tab) Screenshot(name string) {
 	b.Helper()
+	if wanted := flag.Lookup("test.artifacts"); wanted == nil || wanted.Value.String() != "true" {
+		return // it would be thrown away
+	}
 	picture, err := chromedp.Run(b.Page, chromedp.FullScreenshot(100))
 	if err == nil {
 		err = os.WriteFile(filepath.Join(b.ArtifactDir(), name+".png"), picture, 0o600)
