@@ -59,12 +59,3 @@ func TestGoroutines(t *testing.T) { //nolint:paralleltest // goroutines of other
 	}
 	close(stop)
 }
-
-func TestGoroutinesOfNobody(t *testing.T) {
-	t.Parallel()
-	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	defer server.Close()
-	if n, err := leftover.Goroutines(t.Context(), strings.TrimPrefix(server.URL, "http://")); err == nil {
-		t.Errorf("%d goroutines are counted where there is no profile", n)
-	}
-}
