@@ -89,8 +89,8 @@ type InFlight struct {
 
 // state writes the delivery as the accept script reads it.
 func (f *InFlight) state() string {
-	return fmt.Sprintf("%s %d %d %d %d %d %s", keyspace.States.Sending, f.LeasedUntil.UnixMicro(), f.Generation, f.Attempt, f.AdmittedAt, f.Epoch,
-		f.Basis)
+	return fmt.Sprintf("%s %d %d %d %d %d %s", keyspace.States.Sending, f.LeasedUntil.UnixMicro(), f.Generation,
+		f.Attempt, f.AdmittedAt, f.Epoch, f.Basis)
 }
 
 // OnChannel is the payload of a notification of which another store keeps all but the channel. A payload with more in

@@ -117,7 +117,7 @@ func (p *Policy) describeCategory(category, shown string, own map[notification.C
 ) (rows [][]string) {
 	channels := map[string][]string{} // by what holds for them
 	for _, name := range slices.Sorted(maps.Keys(own)) {
-		line := p.describeDelivery(category, name, own[name])
+		line := strings.Join(p.describeDelivery(category, name, own[name]), "\t")
 		channels[line] = append(channels[line], string(name))
 	}
 	byFirst := func(a, b string) int { return cmp.Compare(channels[a][0], channels[b][0]) }
@@ -127,10 +127,10 @@ func (p *Policy) describeCategory(category, shown string, own map[notification.C
 	return rows
 }
 
-// describeDelivery writes the further cells of a row, with a tab between them.
+// describeDelivery writes the further cells of a row.
 func (p *Policy) describeDelivery(category string, name notification.Channel,
 	own notification.DeliverySettings,
-) string {
+) []string {
 	s := p.Delivery(category, name, own)
 	atOnce := "as --concurrency"
 	if s.Concurrency > 0 {
@@ -143,9 +143,9 @@ func (p *Policy) describeDelivery(category string, name notification.Channel,
 	if name.Kind() == notification.ChannelWebhook {
 		final = describeFinal(p.FinalOf(category, name))
 	}
-	return strings.Join([]string{
+	return []string{
 		strconv.Itoa(s.Retry.MaxAttempts), describeWaits(s.Retry), timespan.Text(s.Timeout), atOnce, final,
-	}, "\t")
+	}
 }
 
 // describeWaits writes the waits between attempts; equal ones in a row once, with their number.

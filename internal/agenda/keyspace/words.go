@@ -29,7 +29,7 @@ type fields struct {
 
 	Generation string `letter:"g"`  // of its latest grant
 	Admitted   string `letter:"m"`  // the moment of its latest grant
-	Basis      string `letter:"on"` // of that grant: the policy's version and, where it mattered, a space and the time zone
+	Basis      string `letter:"on"` // of that grant: the policy's version and, where it mattered, the time zone
 	Caps       string `letter:"w"`  // the named caps that count that grant
 	Returned   string `letter:"o"`  // how many grants came back untried
 	Failures   string `letter:"f"`
