@@ -29,6 +29,7 @@ func encode(n Notification) ([]byte, error) {
 		{"body", n.Body},
 		{"priority", n.Priority},
 		{"collapse_key", n.CollapseKey},
+		{"group_key", n.GroupKey},
 		{"idempotency_key", n.IdempotencyKey},
 	} {
 		if !utf8.ValidString(text.value) {

@@ -34,6 +34,8 @@ type Notification struct {
 	MaxWait string `json:"max_wait,omitempty"`
 	// CollapseKey replaces a waiting notification with the same user, category and key.
 	CollapseKey string `json:"collapse_key,omitempty"`
+	// GroupKey names what a notification belongs to, such as an order, for whoever commands all of the user's together.
+	GroupKey string `json:"group_key,omitempty"`
 	// FCM and those that follow are JSON objects in the format of a channel's provider. They are laid over the message
 	// that is made from title, body and data. Only the one for the kind of the notification's own channel may be set.
 	FCM     json.RawMessage `json:"fcm,omitempty"`

@@ -25,6 +25,7 @@ CREATE TABLE pacer.notifications (
     send_at         timestamptz,
     expires_at      timestamptz,
     collapse_key    text COLLATE "C" NOT NULL DEFAULT '',
+    group_key       text COLLATE "C" NOT NULL DEFAULT '',
     traceparent     text NOT NULL DEFAULT '',
     -- The key belongs to the notification until it has ended, and for 24 hours after its acceptance; fingerprint tells
     -- requests with one key apart. Both are NULL without a key, and when it is free again.
@@ -472,7 +473,7 @@ CREATE FUNCTION pacer.faults(n jsonb) RETURNS text[] LANGUAGE plpgsql STABLE
 SET standard_conforming_strings = on AS $$
 DECLARE
     texts CONSTANT text[] := ARRAY['id', 'user_id', 'category', 'channel', 'to', 'title', 'body', 'priority', 'send_at',
-        'expires_at', 'collapse_key'];
+        'expires_at', 'collapse_key', 'group_key'];
     own CONSTANT text := coalesce(n ->> 'channel', 'webhook');
     -- Content in the channel's own format stands under the channel's name. A channel is no field's name.
     formatted CONSTANT boolean := own <> ALL (texts || ARRAY['data', 'template', 'idempotency_key']);
@@ -511,7 +512,7 @@ BEGIN
     ELSIF n ->> 'user_id' IN ('.', '..', '/') THEN
         faults := faults || format('user_id: must not be %s, which no URL can hold', n ->> 'user_id');
     END IF;
-    FOR field, size IN VALUES ('user_id', 256), ('to', 4096), ('collapse_key', 64), ('category', 256), ('channel', 256) LOOP
+    FOR field, size IN VALUES ('user_id', 256), ('to', 4096), ('collapse_key', 64), ('group_key', 64), ('category', 256), ('channel', 256) LOOP
         IF octet_length(n ->> field) > size THEN
             faults := faults || format('%s: may have at most %s bytes, has %s', field, size, octet_length(n ->> field));
         ELSIF n ->> field ~ '[\x01-\x1f\x7f-\u009f]' THEN
@@ -607,11 +608,12 @@ BEGIN
     new_priority := array_position(ARRAY['critical', 'high', 'normal', 'low'], coalesce(n ->> 'priority', 'normal'));
     PERFORM set_config('pacer.outbox', 'unchecked', true);
     INSERT INTO pacer.notifications
-        (id, user_id, category, channel, target, title, body, data, priority, send_at, expires_at, collapse_key, override)
+        (id, user_id, category, channel, target, title, body, data, priority, send_at, expires_at, collapse_key,
+        group_key, override)
     VALUES (try_enqueue.id, n ->> 'user_id', coalesce(n ->> 'category', 'default'), own,
         coalesce(n ->> 'to', ''), coalesce(n ->> 'title', ''), coalesce(n ->> 'body', ''), (n -> 'data')::json,
         new_priority, (n ->> 'send_at')::timestamptz, (n ->> 'expires_at')::timestamptz, coalesce(n ->> 'collapse_key', ''),
-        (n -> own)::json)
+        coalesce(n ->> 'group_key', ''), (n -> own)::json)
     ON CONFLICT (id) DO NOTHING;
     try_enqueue.repeated := NOT FOUND;
     PERFORM set_config('pacer.outbox', '', true);
@@ -630,7 +632,8 @@ BEGIN
         (9, 'priority', first.priority = new_priority),
         (10, 'send_at', pacer.same_time(first.send_at, (n ->> 'send_at')::timestamptz)),
         (11, 'expires_at', pacer.same_time(first.expires_at, (n ->> 'expires_at')::timestamptz)),
-        (12, 'collapse_key', first.collapse_key = coalesce(n ->> 'collapse_key', ''))) AS f(place, field, same)
+        (12, 'collapse_key', first.collapse_key = coalesce(n ->> 'collapse_key', '')),
+        (13, 'group_key', first.group_key = coalesce(n ->> 'group_key', ''))) AS f(place, field, same)
         WHERE NOT same ORDER BY place);
 END
 $$;

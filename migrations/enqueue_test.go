@@ -47,7 +47,7 @@ func TestEnqueueRefusesWhatTheAPIRefuses(t *testing.T) {
 func fields(n *notification.Notification) map[string]any {
 	fields := map[string]any{
 		"id": n.ID, "user_id": n.UserID, "category": n.Category, "channel": n.Channel, "to": n.To, "title": n.Title,
-		"body": n.Body, "priority": n.Priority.String(), "collapse_key": n.CollapseKey,
+		"body": n.Body, "priority": n.Priority.String(), "collapse_key": n.CollapseKey, "group_key": n.GroupKey,
 	}
 	if len(n.Data) > 0 {
 		fields["data"] = n.Data
@@ -89,7 +89,7 @@ func drawNotification(t *rapid.T) *notification.Notification {
 		Priority:    rapid.SampledFrom([]notification.Priority{1, 2, 3, 4}).Draw(t, "priority"),
 		SendAt:      rapid.SampledFrom(moments).Draw(t, "send_at"),
 		ExpiresAt:   rapid.SampledFrom(moments).Draw(t, "expires_at"),
-		CollapseKey: text("collapse_key", 64),
+		CollapseKey: text("collapse_key", 64), GroupKey: text("group_key", 64),
 	}
 	return n
 }
@@ -163,7 +163,7 @@ func TestEnqueueSaysWhatIsWrong(t *testing.T) {
 
 func TestContentInAChannelsOwnFormat(t *testing.T) {
 	t.Parallel()
-	const fields = "id, user_id, category, channel, to, title, body, priority, send_at, expires_at, collapse_key, data"
+	const fields = "id, user_id, category, channel, to, title, body, priority, send_at, expires_at, collapse_key, group_key, data"
 	url := postgrestest.URL(t)
 	for _, c := range []struct{ name, body, want string }{
 		{name: "of its channel", body: `{"user_id":"ada","channel":"fcm","fcm":{"android":{}}}`},

@@ -61,7 +61,8 @@ func (r recorded) each(ctx context.Context, do func(*stream.Arrival) error) erro
 func arrivalOf(a *stream.Arrival) *simulate.Arrival {
 	arrival := &simulate.Arrival{
 		At: a.CreatedAt.UTC(), UserID: a.UserID, Category: a.Category, Priority: a.Priority.String(),
-		Channel: string(a.Channel), SendAt: a.SendAt, ExpiresAt: a.ExpiresAt, CollapseKey: a.CollapseKey, Zone: a.Zone,
+		Channel: string(a.Channel), SendAt: a.SendAt, ExpiresAt: a.ExpiresAt, CollapseKey: a.CollapseKey,
+		GroupKey: a.GroupKey, Zone: a.Zone,
 	}
 	if a.Failed {
 		arrival.Outcome = simulate.Failed
@@ -71,7 +72,7 @@ func arrivalOf(a *stream.Arrival) *simulate.Arrival {
 
 type policyRecordCommand struct{ recorded }
 
-// Run prints what was accepted as arrivals, a line each. Users and collapse keys are told apart, and not named.
+// Run prints what was accepted as arrivals, a line each. Users and keys are told apart, and not named.
 func (c *policyRecordCommand) Run(ctx context.Context, to streams) error {
 	if c.Since == "" {
 		c.Since = "7d"
@@ -88,6 +89,9 @@ func (c *policyRecordCommand) Run(ctx context.Context, to streams) error {
 		a.UserID = "u" + unnamed(a.UserID)
 		if a.CollapseKey != "" {
 			a.CollapseKey = "k" + unnamed(a.CollapseKey)
+		}
+		if a.GroupKey != "" {
+			a.GroupKey = "g" + unnamed(a.GroupKey)
 		}
 		return out.Encode(arrivalOf(a))
 	})

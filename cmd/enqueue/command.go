@@ -56,6 +56,7 @@ type notificationFlags struct {
 	ExpiresAt   string `name:"expires-at" env:"-" placeholder:"TIME" help:"Do not send after this time (RFC 3339)."`
 	MaxWait     string `name:"max-wait" env:"-" placeholder:"DURATION" help:"Refuse it if it can't go within this time, such as 30s."`
 	CollapseKey string `name:"collapse-key" env:"-" placeholder:"KEY" help:"Replace a waiting notification with the same key."`
+	GroupKey    string `name:"group-key" env:"-" placeholder:"KEY" help:"What it belongs to, such as an order: names it together with the user's others."`
 }
 
 // errSomeRefused is the outcome when some lines went in and others did not, or could not be told; this was reported
@@ -212,7 +213,7 @@ func (n *notificationFlags) fields() (map[string]any, error) {
 	for name, value := range map[string]string{
 		"user_id": n.User, "category": n.Category, "channel": n.Channel, "to": n.To, "title": n.Title, "body": n.Body,
 		"priority": n.Priority, "send_at": n.SendAt, "expires_at": n.ExpiresAt, "collapse_key": n.CollapseKey,
-		"max_wait": n.MaxWait,
+		"group_key": n.GroupKey, "max_wait": n.MaxWait,
 	} {
 		if value != "" {
 			fields[name] = value

@@ -25,6 +25,7 @@ type Entry struct {
 	Retrying    bool
 	ExpiresAt   time.Time
 	CollapseKey string
+	GroupKey    string
 	// Payload comes back with the grant. It begins as [OnChannel] says, or a named cap takes it to be on any channel.
 	Payload string
 	// Arrival orders what another store accepted, however late the entry comes, and whatever the clocks say: a later
@@ -47,8 +48,8 @@ const EntriesAtOnce = 64
 func EntryOf(n *notification.Notification, age time.Duration) Entry {
 	return Entry{
 		ID: n.ID, UserID: n.UserID, Category: n.Category, Priority: n.Priority, SendAt: n.SendAt,
-		ExpiresAt: n.ExpiresAt, CollapseKey: n.CollapseKey, Payload: OnChannel(n.Channel),
-		Arrival: n.Arrival, Age: age,
+		ExpiresAt: n.ExpiresAt, CollapseKey: n.CollapseKey, GroupKey: n.GroupKey,
+		Payload: OnChannel(n.Channel), Arrival: n.Arrival, Age: age,
 	}
 }
 
@@ -125,7 +126,7 @@ func (a *Agendas) Accept(ctx context.Context, partition int, entries []Entry) ([
 }
 
 // argsOfEntry is how many arguments the accept script takes for each entry.
-const argsOfEntry = 12
+const argsOfEntry = 13
 
 func (a *Agendas) acceptUnder(ctx context.Context, under string, partition int, entries []Entry) ([]Placed, error) {
 	args := make([]any, 0, 3+argsOfEntry*len(entries))
@@ -161,7 +162,7 @@ func (c Config) entryArgs(args []any, e *Entry) []any {
 	}
 	return append(args, e.ID, e.Category, e.UserID, number(int64(e.Priority)), instant(e.SendAt), instant(e.ExpiresAt),
 		e.CollapseKey, e.Payload, arrival, e.state(), passesOf(c.Settings(e.UserID, e.Category), e.Priority),
-		Flag(c.Personal(e.UserID)))
+		Flag(c.Personal(e.UserID)), e.GroupKey)
 }
 
 // scheduled is a state as an argument, so that not every entry makes one.

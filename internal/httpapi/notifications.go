@@ -35,6 +35,7 @@ type View struct {
 	SendAt      *time.Time          `json:"send_at,omitempty"`
 	ExpiresAt   *time.Time          `json:"expires_at,omitempty"`
 	CollapseKey string              `json:"collapse_key,omitempty"`
+	GroupKey    string              `json:"group_key,omitempty"`
 	CreatedAt   *time.Time          `json:"created_at,omitempty" doc:"When it was accepted. Absent only in the response to a repeat, where the notification is forgotten and its idempotency key does not know."`
 	Status      notification.Status `json:"status" enum:"scheduled,queued,deferred,sending,retrying,delivered,failed,expired,cancelled,replaced"`
 	Attempts    int                 `json:"attempts" doc:"How often a delivery was attempted."`
@@ -93,7 +94,7 @@ func show(v *notification.View) View {
 		ID: v.ID, UserID: v.UserID, Category: v.Category, Channel: string(v.Channel), To: v.To, Title: v.Title,
 		Body: v.Body,
 		Data: v.Data, Priority: v.Priority.String(), SendAt: optional(v.SendAt), ExpiresAt: optional(v.ExpiresAt),
-		CollapseKey: v.CollapseKey, CreatedAt: optional(v.CreatedAt), Status: v.Status, Attempts: v.Attempts,
+		CollapseKey: v.CollapseKey, GroupKey: v.GroupKey, CreatedAt: optional(v.CreatedAt), Status: v.Status, Attempts: v.Attempts,
 		Deferrals: v.Deferrals, Reason: v.Reason, Detail: v.Detail, Partial: v.Partial,
 		DeliverAt: optional(v.DeliverAt), Estimate: v.Estimate, override: v.Override,
 		PolicyVersion: v.Basis.PolicyVersion, Zone: v.Basis.Zone,

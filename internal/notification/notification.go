@@ -42,6 +42,8 @@ type Notification struct {
 	ExpiresAt time.Time
 	// CollapseKey makes a later notification with the same user, category and key replace this one while it waits.
 	CollapseKey string
+	// GroupKey names what it belongs to together with others of the user, such as an order.
+	GroupKey string
 	// CreatedAt is when it was accepted.
 	CreatedAt time.Time
 	// Arrival orders it among those of its user: what was accepted later has a higher one, whatever the clocks say.

@@ -60,6 +60,7 @@ func (n *Notification) Differences(other *Notification) []string {
 		{"send_at", sameTime(n.SendAt, other.SendAt)},
 		{"expires_at", sameTime(n.ExpiresAt, other.ExpiresAt)},
 		{"collapse_key", n.CollapseKey == other.CollapseKey},
+		{"group_key", n.GroupKey == other.GroupKey},
 	} {
 		if !f.same {
 			fields = append(fields, f.name)

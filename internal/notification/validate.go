@@ -17,6 +17,7 @@ const (
 	MaxIDBytes          = 64
 	MaxUserIDBytes      = 256
 	MaxCollapseKeyBytes = 64
+	MaxGroupKeyBytes    = 64
 	// MaxContentBytes is how long title, body and data together may be, unless a channel allows more.
 	MaxContentBytes = 4096
 	// MaxOverrideBytes bounds content in a channel's own format. The channel knows the provider's own limit.
@@ -70,6 +71,7 @@ func (n *Notification) Validate(now time.Time, maxContent int) error {
 		n.CheckContent(maxContent),
 		n.checkTimes(now),
 		checkText("collapse_key", n.CollapseKey, MaxCollapseKeyBytes),
+		checkText("group_key", n.GroupKey, MaxGroupKeyBytes),
 	)
 }
 

@@ -201,12 +201,16 @@ var validations = []validation{
 
 	{
 		name: "collapse key of 64 bytes",
-		set:  func(n *notification.Notification) { n.CollapseKey = strings.Repeat("k", 64) },
+		set: func(n *notification.Notification) {
+			n.CollapseKey, n.GroupKey = strings.Repeat("k", 64), strings.Repeat("g", 64)
+		},
 	},
 	{
-		name: "collapse key of 65 bytes",
-		set:  func(n *notification.Notification) { n.CollapseKey = strings.Repeat("k", 65) },
-		want: []string{"collapse_key"},
+		name: "keys of 65 bytes",
+		set: func(n *notification.Notification) {
+			n.CollapseKey, n.GroupKey = strings.Repeat("k", 65), strings.Repeat("g", 65)
+		},
+		want: []string{"collapse_key", "group_key"},
 	},
 	{
 		name: "collapse key with control", set: func(n *notification.Notification) { n.CollapseKey = "a\x00b" },

@@ -20,7 +20,7 @@ import (
 // own come on top.
 var inputFields = []string{
 	"id", "user_id", "category", "channel", "to", "title", "body", "data", "priority", "send_at", "expires_at",
-	"collapse_key", "idempotency_key", "template", "max_wait",
+	"collapse_key", "group_key", "idempotency_key", "template", "max_wait",
 }
 
 // maxDepth is how deep JSON may be nested.

@@ -33,6 +33,7 @@ type Input struct {
 	SendAt         string          `json:"send_at,omitempty" format:"date-time" doc:"It is not sent before this time; at most 90 days ahead."`
 	ExpiresAt      string          `json:"expires_at,omitempty" format:"date-time" doc:"It is not sent after this time."`
 	CollapseKey    string          `json:"collapse_key,omitempty" maxLength:"64" doc:"Replaces a waiting notification with the same user, category and key."`
+	GroupKey       string          `json:"group_key,omitempty" maxLength:"64" doc:"What it belongs to, such as an order. What waits of a user can be cancelled by it."`
 	Template       json.RawMessage `json:"template,omitempty" doc:"Makes title and body from a template: a JSON object with its name, a locale such as de-AT, and data."`
 	MaxWait        string          `json:"max_wait,omitempty" doc:"Refuses it when it could not go within this time, such as 30s, from now or from its send_at. Nothing of it is kept."`
 	IdempotencyKey string          `json:"idempotency_key,omitempty" maxLength:"255" doc:"Like the header Idempotency-Key, for a single item of a batch."`
@@ -145,7 +146,7 @@ func (in *Input) request() (intake.Request, error) {
 		IdempotencyKey: in.IdempotencyKey,
 		Notification: notification.Notification{
 			ID: in.ID, UserID: in.UserID, Category: in.Category, Channel: notification.Channel(in.Channel), To: in.To,
-			Title: in.Title, Body: in.Body, CollapseKey: in.CollapseKey,
+			Title: in.Title, Body: in.Body, CollapseKey: in.CollapseKey, GroupKey: in.GroupKey,
 		},
 	}
 	if string(in.Data) != "null" {

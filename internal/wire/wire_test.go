@@ -68,6 +68,7 @@ func TestWhatIsAcceptedIsWhatWasWritten(t *testing.T) {
 		`"title":%s`:                             func(r *intake.Request) string { return r.Title },
 		`"body":%s`:                              func(r *intake.Request) string { return r.Body },
 		`"collapse_key":%s`:                      func(r *intake.Request) string { return r.CollapseKey },
+		`"group_key":%s`:                         func(r *intake.Request) string { return r.GroupKey },
 		`"idempotency_key":%s`:                   func(r *intake.Request) string { return r.IdempotencyKey },
 		`"data":{"":%s}`:                         func(r *intake.Request) string { return first(r.Data) },
 		`"data":{%s:""}`:                         func(r *intake.Request) string { return first(r.Data) },

@@ -16,9 +16,10 @@ type fields struct {
 	Category string `letter:"c"`
 	Payload  string `letter:"b"` // begins with {"c":"CHANNEL"; to all else it is opaque
 	Priority string `letter:"p"`
-	Bypasses string `letter:"i"` // 1 when its priority bypasses
-	Collapse string `letter:"k"` // its collapse key
-	State    string `letter:"s"` // one of States
+	Bypasses string `letter:"i"`  // 1 when its priority bypasses
+	Collapse string `letter:"k"`  // its collapse key
+	Group    string `letter:"gr"` // its group key
+	State    string `letter:"s"`  // one of States
 
 	Accepted  string `letter:"at"` // when it was accepted
 	Arrival   string `letter:"v"`  // the number of its place among all others of its priority

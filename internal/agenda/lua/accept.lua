@@ -11,7 +11,8 @@
 --          it was in µs, its state until it is due (t, r; or that of a delivery in flight, see accept_in_flight) and, if
 --          it is restored, 1 when it was deferred before, 2 when it was if it stood in a blocked backlog; 1 when its
 --          priority bypasses the limits, 2 when closed intervals do not hold for it, 3 when it may go sooner than what
---          it comes before, see Plan.Overtakes, and 4 for both; 1 when the user has limits of their own
+--          it comes before, see Plan.Overtakes, and 4 for both; 1 when the user has limits of their own; group key
+--          ("": none)
 --
 -- Result   {deferrals decided: {user, category, how many, rule, …}, 1 when wake-ups were pushed to the queue, and none
 --          were pending, then per notification: when it was accepted in µs, or when the id was known before {when that
@@ -59,6 +60,7 @@ local function optional_fields(n, from, joined)
   if n.send_at ~= '0' then f[i + 1], f[i + 2], i = F.not_before, n.send_at, i + 2 end
   if n.expires_at ~= '0' then f[i + 1], f[i + 2], i = F.expires, n.expires_at, i + 2 end
   if n.collapse ~= '' then f[i + 1], f[i + 2], i = F.collapse, n.collapse, i + 2 end
+  if n.group ~= '' then f[i + 1], f[i + 2], i = F.group, n.group, i + 2 end
   if n.bypasses then f[i + 1], f[i + 2], i = F.bypasses, '1', i + 2 end
   if n.before == '1' then f[i + 1], f[i + 2], i = F.deferrals, '1', i + 2 end
   if from then f[i + 1], f[i + 2], i = F.follows, digits(from), i + 2 end
@@ -146,7 +148,7 @@ end
 local some_known, wakeups
 do
   local keys, users = {}, {}
-  for i = 4, #ARGV, 12 do
+  for i = 4, #ARGV, 13 do
     keys[#keys + 1], users[#users + 1] = partition .. 'n:' .. ARGV[i], ARGV[i + 2]
   end
   some_known = call('EXISTS', unpack(keys)) > 0
@@ -162,15 +164,15 @@ local function first_with(id)
 end
 
 local result = { deferrals, 0 }
-for i = 4, #ARGV, 12 do
-  local first, nth = first_with(ARGV[i]), (i + 8) / 12
+for i = 4, #ARGV, 13 do
+  local first, nth = first_with(ARGV[i]), (i + 9) / 13
   if first then
     result[#result + 1] = first
   else
     local n = {
       id = ARGV[i], category = ARGV[i + 1], user = ARGV[i + 2], priority = ARGV[i + 3], send_at = ARGV[i + 4],
       expires_at = ARGV[i + 5], collapse = ARGV[i + 6], payload = ARGV[i + 7], arrival = tonumber(ARGV[i + 8]),
-      accepted = now, state = ARGV[i + 9], bypasses = ARGV[i + 10] == '1', personal = ARGV[i + 11] == '1',
+      accepted = now, state = ARGV[i + 9], bypasses = ARGV[i + 10] == '1', personal = ARGV[i + 11] == '1', group = ARGV[i + 12],
       exempt = ARGV[i + 10] == '2' or ARGV[i + 10] == '4', overtakes = ARGV[i + 10] == '3' or ARGV[i + 10] == '4',
     }
     if not n.arrival then

@@ -41,14 +41,14 @@ func arrivalBlocks(batch []*notification.Notification) int {
 
 // insertSQL accepts the notifications whose ids and idempotency keys are new. It returns when each of those was
 // accepted, its arrival, and whether its user has opted out of it. Of two notifications in one statement the first has
-// the lower arrival, which decides the order, and which of two with the same collapse key is newer. $17 is 'yes' when
-// the process counts in its own metrics what it accepts, $18 how many blocks of arrivals it takes. All processes insert
+// the lower arrival, which decides the order, and which of two with the same collapse key is newer. $18 is 'yes' when
+// the process counts in its own metrics what it accepts, $19 how many blocks of arrivals it takes. All processes insert
 // in the order of the keys and ids: one that is being accepted elsewhere is waited for, and two statements with the
 // same ids in different order would wait for each other.
 const insertSQL = `
-WITH begun AS MATERIALIZED (SELECT clock_timestamp() AS at, set_config('pacer.counted', $17, true),
+WITH begun AS MATERIALIZED (SELECT clock_timestamp() AS at, set_config('pacer.counted', $18, true),
 	` + limited.SetLockWait + `,
-	ARRAY (SELECT nextval('pacer.arrivals') FROM generate_series(1, $18)) AS blocks)
+	ARRAY (SELECT nextval('pacer.arrivals') FROM generate_series(1, $19)) AS blocks)
 INSERT INTO pacer.notifications AS n (` + columns.GivenColumns + `, accepted_at, arrival)
 SELECT ` + columns.GivenColumns + `, begun.at, begun.blocks[1 + (place - 1) / 100] + (place - 1) % 100
 FROM begun, unnest(` + columns.GivenArrays + `) WITH ORDINALITY AS a(` + columns.GivenColumns + `, place)

@@ -23,7 +23,7 @@ import (
 const copySQL = "COPY pacer.notifications (" + columns.GivenColumns + ", accepted_at, arrival) FROM STDIN (FORMAT binary)"
 
 // beginCopySQL says the database's time, and takes blocks of arrivals: with defaults for them, COPY would take the rows
-// one by one. $1 and $2 are insertSQL's $17 and $18.
+// one by one. $1 and $2 are insertSQL's $18 and $19.
 const beginCopySQL = `SELECT clock_timestamp(), ARRAY (SELECT nextval('pacer.arrivals') FROM generate_series(1, $2))
 FROM set_config('pacer.counted', $1, true) counted, ` + limited.SetLockWait
 

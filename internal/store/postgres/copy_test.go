@@ -39,7 +39,7 @@ func variedBatch(t *testing.T, n int) []*notification.Notification {
 			x.Data, x.Override = json.RawMessage(`{"a": [1, "\n"]}`), json.RawMessage(`{"b":null}`)
 		case 2:
 			x.SendAt = time.Date(2099, 12, 31, 23, 59, 59, 123456789, time.UTC)
-			x.ExpiresAt, x.CollapseKey = x.SendAt.Add(time.Hour), fmt.Sprintf("key-%d", i)
+			x.ExpiresAt, x.CollapseKey, x.GroupKey = x.SendAt.Add(time.Hour), fmt.Sprintf("key-%d", i), "g"
 		}
 	}
 	return batch

@@ -69,6 +69,7 @@ type content struct {
 	SendAt      time.Time             `json:"s,omitzero"`
 	ExpiresAt   time.Time             `json:"e,omitzero"`
 	CollapseKey string                `json:"k,omitempty"`
+	GroupKey    string                `json:"g,omitempty"`
 	Override    json.RawMessage       `json:"o,omitempty"`
 	TraceParent string                `json:"r,omitempty"`
 	Key         *requestKey           `json:"i,omitempty"`
@@ -88,8 +89,8 @@ func encode(n *notification.Notification) (string, error) {
 	}
 	body, err := json.Marshal(content{
 		Channel: n.Channel, To: n.To, Title: n.Title, Body: n.Body, Data: n.Data, Priority: n.Priority,
-		SendAt: n.SendAt, ExpiresAt: n.ExpiresAt, CollapseKey: n.CollapseKey, Override: n.Override,
-		TraceParent: n.TraceParent, Key: key,
+		SendAt: n.SendAt, ExpiresAt: n.ExpiresAt, CollapseKey: n.CollapseKey, GroupKey: n.GroupKey,
+		Override: n.Override, TraceParent: n.TraceParent, Key: key,
 	})
 	if err != nil {
 		return "", fmt.Errorf("encode notification %s: %w", n.ID, err)
@@ -106,7 +107,7 @@ func decode(id string, b dispatch.Backlog, acceptedAt time.Time, payload string)
 	n := &notification.Notification{
 		ID: id, UserID: b.UserID, Category: b.Category, Channel: c.Channel, To: c.To, Title: c.Title, Body: c.Body,
 		Data: c.Data, Priority: c.Priority, SendAt: c.SendAt, ExpiresAt: c.ExpiresAt, CollapseKey: c.CollapseKey,
-		Override: c.Override, TraceParent: c.TraceParent, CreatedAt: acceptedAt,
+		GroupKey: c.GroupKey, Override: c.Override, TraceParent: c.TraceParent, CreatedAt: acceptedAt,
 	}
 	if c.Key != nil {
 		n.IdempotencyKey, n.Fingerprint = c.Key.Name, c.Key.Fingerprint

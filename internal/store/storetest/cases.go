@@ -58,8 +58,8 @@ func contentComesBack(p *probe) {
 	n := p.accept(func(n *notification.Notification) {
 		n.Channel, n.To, n.Title, n.Body = notification.ChannelWebhook, "https://example.com/ü?a=1", "ti\"tle",
 			"bo\ndy\u2028 'x' $1"
-		n.Data, n.Priority, n.ExpiresAt, n.CollapseKey = []byte(`{"b":[1,2.50],"a":"\u0000 \" ü"}`),
-			notification.PriorityHigh, at, "key: 'x'"
+		n.Data, n.Priority, n.ExpiresAt, n.CollapseKey, n.GroupKey = []byte(`{"b":[1,2.50],"a":"\u0000 \" ü"}`),
+			notification.PriorityHigh, at, "key: 'x'", "group: 'ü'"
 		n.Override = []byte(`{"headers":{"x":[1,null,"ü"]}}`)
 		n.UserID = "user:with {strange} 'letters' ü"
 	})

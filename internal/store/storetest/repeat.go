@@ -31,6 +31,7 @@ var changes = []change{
 	{name: "send_at", make: func(n *notification.Notification) { n.SendAt = n.SendAt.Add(time.Millisecond) }},
 	{name: "expires_at", make: func(n *notification.Notification) { n.ExpiresAt = time.Time{} }},
 	{name: "collapse_key", make: func(n *notification.Notification) { n.CollapseKey = "" }},
+	{name: "group_key", make: func(n *notification.Notification) { n.GroupKey += "2" }},
 }
 
 // repeatsAreCompared: whatever differs between a notification and the first with its id, the store has kept it, while

@@ -80,7 +80,7 @@ const (
 	adoptNotificationsSQL = `
 INSERT INTO pacer.notifications (` + columns.GivenColumns + ", " + adoptedColumns + `)
 SELECT ` + columns.GivenColumns + ", " + adoptedColumns + `
-FROM unnest(` + columns.GivenArrays + `, $17::json[]) AS a(` + columns.GivenColumns + `, past), json_to_record(past) AS p(
+FROM unnest(` + columns.GivenArrays + `, $18::json[]) AS a(` + columns.GivenColumns + `, past), json_to_record(past) AS p(
 	accepted_at timestamptz, status text, reason text, detail text, generation int, attempts int, failures int,
 	crashes int, deferrals int, history text, not_before bigint, ended_at timestamptz, admitted_at bigint,
 	arrival bigint)

@@ -15,13 +15,13 @@ import (
 const (
 	// GivenColumns are the columns that are written when a notification is accepted, besides accepted_at and arrival.
 	GivenColumns = `id, user_id, category, channel, target, title, body, data, priority, send_at, expires_at, collapse_key,
-	override, traceparent, idempotency_key, fingerprint`
+	override, traceparent, idempotency_key, fingerprint, group_key`
 	// GivenArrays are those of GivenArgs, whose elements have GivenColumns' names.
 	GivenArrays = `$1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::json[],
 	$9::int[], $10::timestamptz[], $11::timestamptz[], $12::text[], $13::json[], $14::text[], $15::text[],
-	$16::text[]`
+	$16::text[], $17::text[]`
 	// givenCount is how many they are.
-	givenCount = 16
+	givenCount = 17
 )
 
 // GivenArgs turns notifications into GivenArrays.
@@ -31,18 +31,18 @@ func GivenArgs(batch []*notification.Notification) []any {
 	target, title, body := make([]string, n), make([]string, n), make([]string, n)
 	data, override, trace := make([]*string, n), make([]*string, n), make([]string, n)
 	key, fingerprint := make([]*string, n), make([]*string, n)
-	priority, sendAt, expiresAt, collapse := make([]int32, n), make([]*time.Time, n), make([]*time.Time, n),
-		make([]string, n)
+	priority, sendAt, expiresAt := make([]int32, n), make([]*time.Time, n), make([]*time.Time, n)
+	collapse, group := make([]string, n), make([]string, n)
 	for i, x := range batch {
 		id[i], user[i], category[i], channel[i] = x.ID, x.UserID, x.Category, string(x.Channel)
 		target[i], title[i], body[i], collapse[i] = x.To, x.Title, x.Body, x.CollapseKey
 		priority[i], sendAt[i], expiresAt[i] = int32(x.Priority), Timestamp(x.SendAt), Timestamp(x.ExpiresAt)
 		data[i], override[i], trace[i] = document(x.Data), document(x.Override), x.TraceParent
-		key[i], fingerprint[i] = document(x.IdempotencyKey), document(x.Fingerprint)
+		key[i], fingerprint[i], group[i] = document(x.IdempotencyKey), document(x.Fingerprint), x.GroupKey
 	}
 	return []any{
 		id, user, category, channel, target, title, body, data, priority, sendAt, expiresAt, collapse,
-		override, trace, key, fingerprint,
+		override, trace, key, fingerprint, group,
 	}
 }
 
@@ -66,7 +66,7 @@ func Timestamp(t time.Time) *time.Time {
 // ContentColumns are the columns of a notification n as it was accepted, besides its id and idempotency key.
 const ContentColumns = `
 	n.user_id, n.category, n.channel, n.target, n.title, n.body, n.data::text, n.override::text, n.traceparent,
-	n.priority, n.send_at, n.expires_at, n.collapse_key, n.accepted_at, n.arrival`
+	n.priority, n.send_at, n.expires_at, n.collapse_key, n.group_key, n.accepted_at, n.arrival`
 
 // Content takes what ContentColumns has in another form than a notification.
 type Content struct {
@@ -78,7 +78,8 @@ type Content struct {
 // Into appends where a row's ContentColumns are scanned to; Fill does the rest.
 func (c *Content) Into(targets []any, n *notification.Notification) []any {
 	return append(targets, &n.UserID, &n.Category, &c.channel, &n.To, &n.Title, &n.Body, &c.data, &c.override,
-		&n.TraceParent, &n.Priority, &c.sendAt, &c.expiresAt, &n.CollapseKey, &n.CreatedAt, &n.Arrival)
+		&n.TraceParent, &n.Priority, &c.sendAt, &c.expiresAt, &n.CollapseKey, &n.GroupKey, &n.CreatedAt,
+		&n.Arrival)
 }
 
 // Fill fills in what Into could not.

@@ -63,5 +63,6 @@ func appendGiven(row []byte, n *notification.Notification) []byte {
 	row = binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint32(row, 2), uint16(n.Priority))
 	row = appendTime(appendTime(row, n.SendAt), n.ExpiresAt)
 	row = appendText(appendDocument(appendText(row, n.CollapseKey), n.Override), n.TraceParent)
-	return appendDocument(appendDocument(row, []byte(n.IdempotencyKey)), []byte(n.Fingerprint))
+	row = appendDocument(appendDocument(row, []byte(n.IdempotencyKey)), []byte(n.Fingerprint))
+	return appendText(row, n.GroupKey)
 }

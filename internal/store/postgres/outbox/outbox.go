@@ -49,7 +49,7 @@ SELECT key, due_at, ids FROM (
 ) counted WHERE before < $1 ORDER BY due_at, key`
 	// namedSQL returns the notifications that rows name, but for those that are being sent: these have reached Redis.
 	namedSQL     = "SELECT " + namedColumns + " FROM pacer.notifications WHERE id = ANY ($1) AND status <> 'sending'"
-	namedColumns = `id, user_id, category, channel, priority, send_at, expires_at, collapse_key, accepted_at, arrival,
+	namedColumns = `id, user_id, category, channel, priority, send_at, expires_at, collapse_key, group_key, accepted_at, arrival,
 	clock_timestamp() - accepted_at, not_before, status = 'retrying', ended_at IS NOT NULL`
 	// finishSQL removes rows of which nothing is left to do, and shortenSQL takes ids out of others.
 	finishSQL  = "DELETE FROM pacer.outbox WHERE key = ANY ($1)"
@@ -100,7 +100,7 @@ func scanNamed(row pgx.CollectableRow) (named, error) {
 	var sendAt, expiresAt *time.Time
 	var notBefore *int64
 	err := row.Scan(&n.ID, &n.UserID, &n.Category, &channel, &n.Priority, &sendAt, &expiresAt, &n.CollapseKey,
-		&n.CreatedAt, &n.Arrival, &n.age, &notBefore, &n.retrying, &n.ended)
+		&n.GroupKey, &n.CreatedAt, &n.Arrival, &n.age, &notBefore, &n.retrying, &n.ended)
 	n.Channel, n.SendAt, n.ExpiresAt = notification.Channel(channel), columns.Moment(sendAt), columns.Moment(expiresAt)
 	n.notBefore = columns.LimiterMoment(notBefore)
 	return n, err

@@ -15,7 +15,7 @@ import (
 // each user; and whether its delivery failed.
 const arrivalsSQL = `
 SELECT n.id, n.accepted_at, n.user_id, n.category, n.priority, n.channel, n.send_at, n.expires_at, n.collapse_key,
-	coalesce(nullif(p.time_zone, ''), n.zone), n.status = 'failed'
+	n.group_key, coalesce(nullif(p.time_zone, ''), n.zone), n.status = 'failed'
 FROM pacer.notifications n LEFT JOIN pacer.preferences p ON p.user_id = ANY (ARRAY[n.user_id])
 WHERE (n.accepted_at, n.id) > ($1, $2) ORDER BY n.accepted_at, n.id LIMIT $3`
 
@@ -38,7 +38,7 @@ func Arrivals(ctx context.Context, db limited.Querier, since time.Time, do func(
 		page, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (a Arrival, err error) {
 			var sendAt, expiresAt *time.Time
 			err = row.Scan(&a.ID, &a.CreatedAt, &a.UserID, &a.Category, &a.Priority, &a.Channel, &sendAt, &expiresAt,
-				&a.CollapseKey, &a.Zone, &a.Failed)
+				&a.CollapseKey, &a.GroupKey, &a.Zone, &a.Failed)
 			a.SendAt, a.ExpiresAt = columns.Moment(sendAt), columns.Moment(expiresAt)
 			return a, err
 		})

@@ -23,8 +23,8 @@ const (
 	// standingSQL reads what Postgres knows of notifications, the version of each row, which every change raises, and
 	// whether the relay has yet to check it.
 	standingSQL = `
-SELECT n.id, n.user_id, n.category, n.channel, n.priority, n.send_at, n.expires_at, n.collapse_key, n.status,
-	n.not_before, n.claimed_until - clock_timestamp(), n.accepted_at, clock_timestamp() - n.accepted_at, n.arrival,
+SELECT n.id, n.user_id, n.category, n.channel, n.priority, n.send_at, n.expires_at, n.collapse_key, n.group_key,
+	n.status, n.not_before, n.claimed_until - clock_timestamp(), n.accepted_at, clock_timestamp() - n.accepted_at, n.arrival,
 	n.token, n.attempts, n.admitted_at, n.policy_version, n.zone, n.deferrals > 0, n.xmin::text, ` + columns.UncheckedSQL
 
 	// openSQL returns notifications that have not ended, as they were accepted, behind a place in that order.
@@ -69,7 +69,7 @@ func collectOpen(rows pgx.Rows, err error) ([]Open, error) {
 		var notBefore *int64
 		var leased *time.Duration
 		err = row.Scan(&o.ID, &o.UserID, &o.Category, &o.Channel, &o.Priority, &sendAt, &expiresAt, &o.CollapseKey,
-			&o.Status, &notBefore, &leased, &o.AcceptedAt, &o.Age, &o.Arrival, &o.Claim, &o.Attempts, &o.AdmittedAt,
+			&o.GroupKey, &o.Status, &notBefore, &leased, &o.AcceptedAt, &o.Age, &o.Arrival, &o.Claim, &o.Attempts, &o.AdmittedAt,
 			&o.Basis.PolicyVersion, &o.Basis.Zone, &o.Deferred, &o.Version, &o.Unchecked, &o.Coming)
 		o.Payload = agenda.OnChannel(o.Channel)
 		o.SendAt, o.ExpiresAt = columns.Moment(sendAt), columns.Moment(expiresAt)
