@@ -57,6 +57,10 @@ CREATE TABLE pacer.notifications (
     -- history of deferrals: lines of µs, kind and detail.
     history         text NOT NULL DEFAULT '',
     deferrals       integer NOT NULL DEFAULT 0,
+    -- released says that an operator let it go before all others, whatever limits say; changes are lines of the history
+    -- about that, and about other priorities and moments that it was given while it waited.
+    released        boolean NOT NULL DEFAULT false,
+    changes         text NOT NULL DEFAULT '',
     ended_at        timestamptz,
     -- How it ended, unless it was delivered: few end otherwise, and these are listed. It does not change while the
     -- notification waits or is sent, so a claim stays an update that touches no index (HOT).
@@ -71,6 +75,7 @@ CREATE INDEX notifications_user ON pacer.notifications (user_id, accepted_at, id
 CREATE INDEX notifications_open ON pacer.notifications (accepted_at, id) WHERE ended_at IS NULL;
 CREATE INDEX notifications_ended ON pacer.notifications (ended_as, accepted_at, id) WHERE ended_as IS NOT NULL;
 CREATE UNIQUE INDEX notifications_key ON pacer.notifications (idempotency_key) WHERE idempotency_key IS NOT NULL;
+CREATE INDEX notifications_group ON pacer.notifications (user_id, group_key, id) WHERE group_key <> '' AND ended_at IS NULL;
 -- A claim asks for a newer one of the same user, category and collapse key.
 CREATE INDEX notifications_newest ON pacer.notifications (user_id, category, collapse_key, arrival) WHERE collapse_key <> '';
 
@@ -112,7 +117,8 @@ CREATE INDEX attempts_admitted ON pacer.attempts USING brin (admitted_at) WITH (
 -- The transaction that accepts notifications, or ends one that waits, writes a row of ids. Whoever has told Redis
 -- removes the row. What a process leaves behind, because it died or because Redis was away, any relay takes up.
 CREATE TABLE pacer.outbox (
-    -- key is the smallest of the ids of an accepting statement, or '~' and the id of what has ended or was returned.
+    -- key is the smallest of the ids of an accepting statement, or '~' and the id of what has ended or was returned, or
+    -- '^' and the id of what was changed.
     key        text COLLATE "C" PRIMARY KEY,
     ids        text[] COLLATE "C" NOT NULL,
     -- due_at is when a relay takes the row up: until then, the process that wrote it is about to tell Redis.

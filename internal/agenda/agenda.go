@@ -160,8 +160,8 @@ type Agendas struct {
 
 	cfg Config
 
-	accept, take, settle, end, extend, cancel, looks, readon, superseded *script.Script
-	sweep, due, wake, hurry, restore, awake                              *script.Script
+	accept, take, settle, end, extend, cancel, change, looks, readon, superseded *script.Script
+	sweep, due, wake, hurry, restore, awake                                      *script.Script
 
 	lease, retention string // as arguments of the scripts
 
@@ -212,7 +212,7 @@ func New(client redis.UniversalClient, cfg Config) (*Agendas, error) {
 func (a *Agendas) scripts() map[string]**script.Script {
 	return map[string]**script.Script{
 		"accept": &a.accept, "take": &a.take, "settle": &a.settle, "end": &a.end, "extend": &a.extend,
-		"cancel": &a.cancel, "look": &a.looks, "readon": &a.readon, "sweep": &a.sweep, "due": &a.due,
+		"cancel": &a.cancel, "change": &a.change, "look": &a.looks, "readon": &a.readon, "sweep": &a.sweep, "due": &a.due,
 		"wake": &a.wake, "restore": &a.restore, "hurry": &a.hurry,
 		"awake": &a.awake, "superseded": &a.superseded,
 	}

@@ -127,6 +127,20 @@ func (m *model) cancel(id string) (waited bool) {
 	return m.agenda(n.user).Cancel(m.moment(), n.Note)
 }
 
+func (m *model) alter(n *note, c agenda.Change) (waited bool) {
+	to := player.Changed{Priority: c.Priority}
+	if c.NotBefore != nil {
+		to.NotBefore = new(throttle.Micros)
+		if !c.NotBefore.IsZero() {
+			*to.NotBefore = throttle.MicrosOf(*c.NotBefore)
+		}
+	}
+	if !c.ExpiresAt.IsZero() {
+		to.Expires = throttle.MicrosOf(c.ExpiresAt)
+	}
+	return m.agenda(n.user).Change(m.moment(), n.Note, to)
+}
+
 // sweep ends leases and what expired while it waited.
 func (m *model) sweep() {
 	for _, a := range m.users {

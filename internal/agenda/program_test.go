@@ -168,6 +168,7 @@ var acts = []act{
 	{10, (*program).pass},
 	{4, (*program).untilNext},
 	{2, (*program).cancel},
+	{3, (*program).alter},
 	{2, (*program).change},
 	{1, (*program).pause},
 	{1, (*program).stop},
@@ -306,6 +307,30 @@ func (p *program) cancel() string {
 		return ""
 	}
 	return p.cancelOne(pick(p.rand, p.model.order))
+}
+
+// alter changes what waits, or releases it.
+func (p *program) alter() string {
+	if len(p.model.order) == 0 {
+		return ""
+	}
+	n := pick(p.rand, p.model.order)
+	c := agenda.Change{ID: n.ID, UserID: n.user, Category: n.Category, Priority: notification.Priority(p.rand.IntN(5))}
+	at := time.UnixMicro(p.model.now + p.rand.Int64N(8_000_000) - 2_000_000)
+	switch p.rand.IntN(3) {
+	case 0:
+		c.NotBefore = &at
+	case 1:
+		c.ExpiresAt = at.Add(2 * time.Second)
+	}
+	if c.Priority == notification.Released {
+		c.NotBefore = &time.Time{}
+	}
+	waited := p.model.alter(n, c)
+	if err := p.procs[0].store.Change(p.ctx, 0, c); n.Status != "" && waited != (err == nil) {
+		p.failf("change %s: %v, it waited: %t", n.ID, err, waited)
+	}
+	return fmt.Sprintf("change %+v", c)
 }
 
 // cancelFirst cancels what others wait behind.

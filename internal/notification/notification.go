@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Notification is one message for one user, as its producer handed it over. Once accepted, it never changes.
+// Notification is one message for one user, as its producer handed it over. Once accepted, only a [Change] changes it.
 type Notification struct {
 	// ID names the notification in the whole deployment: at most 64 of A-Z a-z 0-9 . _ : -
 	ID string

@@ -39,7 +39,7 @@ type View struct {
 // Event is one entry of a notification's timeline.
 type Event struct {
 	At time.Time
-	// Kind is a status, or "attempt" for a delivery that was tried.
+	// Kind is a status, or one of the constants below.
 	Kind string
 	// Detail says why, until when, or with which response; it is for people to read.
 	Detail string
@@ -49,8 +49,13 @@ type Event struct {
 	Attempt *Attempt
 }
 
-// KindAttempt is the kind of an [Event] about a delivery that was tried.
-const KindAttempt = "attempt"
+// The kinds of an [Event] that are no statuses: a delivery that was tried; and while it waited, a [Change] of what it
+// says of itself, and its release.
+const (
+	KindAttempt  = "attempt"
+	KindChanged  = "changed"
+	KindReleased = "released"
+)
 
 // Attempt is a delivery that was tried.
 type Attempt struct {
@@ -95,7 +100,7 @@ func (a *Attempt) Event(at time.Time, reply string) Event {
 	return Event{At: at, Kind: KindAttempt, Detail: a.String(), Reply: reply, Attempt: a}
 }
 
-// NotWaitingError says why a notification can't be cancelled. It is an [ErrNotWaiting].
+// NotWaitingError says why a notification can't be cancelled or changed. It is an [ErrNotWaiting].
 type NotWaitingError struct {
 	ID     string
 	Status Status
@@ -107,7 +112,7 @@ func (e *NotWaitingError) Error() string {
 	if e.Status == StatusSending {
 		status = "being sent"
 	}
-	return e.ID + " is " + status + ": only a notification that waits can be cancelled"
+	return e.ID + " is " + status + ": only a notification that waits can be cancelled or changed"
 }
 
 // Unwrap makes it an [ErrNotWaiting].
@@ -118,7 +123,7 @@ var (
 	// ErrNotFound: no notification with that id is known. It was never accepted, or ended longer ago than the
 	// retention.
 	ErrNotFound = errors.New("no such notification")
-	// ErrNotWaiting: the notification is being delivered or has ended, and can't be cancelled.
+	// ErrNotWaiting: the notification is being delivered or has ended, and can't be cancelled or changed.
 	ErrNotWaiting = errors.New("already being delivered or ended")
 	// ErrNoDevice: the user has no device with that id.
 	ErrNoDevice = errors.New("no such device")

@@ -56,9 +56,9 @@
 
 local partition = KEYS[1]
 
--- 2^51: a place is (priority-1)·2^51 + arrival. The arrival is a number that only orders: whoever is accepted later has a
--- higher one, whatever the clocks say. It is exact in a double while it stays below 2^51. Places can be compared across
--- all backlogs of a partition.
+-- 2^51: a place is (priority-1)·2^51 + arrival; what was released has priority 0. The arrival is a number that only
+-- orders: whoever is accepted later has a higher one, whatever the clocks say. It is exact in a double while it stays
+-- below 2^51. Places can be compared across all backlogs of a partition.
 local BAND = 2251799813685248
 
 -- The changes of the counts; write_changes writes them.

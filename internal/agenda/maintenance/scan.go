@@ -21,6 +21,7 @@ import (
 type Known struct {
 	Partition            int
 	ID, UserID, Category string
+	GroupKey             string
 	// Channel is empty where the payload does not begin with one.
 	Channel    string
 	Priority   int
@@ -52,7 +53,7 @@ const (
 var known = script.NewWhenFull(keyspace.Spell(`local result = {}
 for i, key in ipairs(ARGV) do
   local f = redis.call('HMGET', key, F.user, F.category, F.priority, F.accepted, F.state, F.admitted, F.not_before,
-    F.expires, F.basis, F.refunded, F.payload)
+    F.expires, F.basis, F.refunded, F.payload, F.group)
   f[11] = string.match(f[11] or '', '^{"c":"([^"]*)"') or ''
   result[i] = f
 end
@@ -156,5 +157,6 @@ func knownOf(partition int, id string, fields []any) Known {
 		AcceptedAt: moment(3), Status: agenda.StatusOf(text(4)),
 		AdmittedAt: throttle.Micros(number(5)), SendAt: moment(6), ExpiresAt: moment(7),
 		Basis: notification.ParseBasis(text(8)), Refunded: text(9) != "", Channel: text(10),
+		GroupKey: text(11),
 	}
 }

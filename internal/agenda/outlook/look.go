@@ -207,7 +207,8 @@ const standingFields, dueFields = 5, 8
 func (l *look) noteAt(r *reply.Reader, i int, category string, later bool) (n *player.Note, place int64) {
 	place = r.Number(i + 1)
 	n = &player.Note{
-		ID: r.Text(i), Category: category, Priority: notification.Priority(place/band) + 1, Arrival: place % band,
+		ID: r.Text(i), Category: category, Priority: notification.Priority((place + band) / band),
+		Arrival:  (place + band) % band,
 		Accepted: throttle.Micros(r.Number(i + 2)), Expires: throttle.Micros(r.Number(i + 3)), Channel: r.Text(i + 4),
 	}
 	if later {

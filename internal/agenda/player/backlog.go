@@ -106,9 +106,7 @@ func (b *Backlog) enter(n *Note, passes bool) {
 		b.agenda.deferOne(n)
 	}
 	b.oldest = min(b.oldest, n.WaitsSince())
-	if n.CollapseKey != "" && b.agenda.keyed[n.collapseName()] == nil {
-		b.agenda.keyed[n.collapseName()] = n
-	}
+	b.agenda.hold(n)
 }
 
 // deferOne notes that a notification is deferred, once.

@@ -19,6 +19,7 @@ import (
 type Note struct {
 	ID, Category, Channel, CollapseKey string
 
+	// Priority is its place; [notification.Released] is before all others.
 	Priority notification.Priority
 	// Accepted is when it came, NotBefore when it may go at the earliest, 0 for at once; Expires when it ends, 0 for
 	// never.

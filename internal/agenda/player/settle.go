@@ -85,9 +85,7 @@ func (a *Agenda) retry(n *Note, due throttle.Micros, o dispatch.Outcome) {
 		n.place = *a.cfg.Last
 	}
 	a.postpone(n, due)
-	if n.CollapseKey != "" && a.keyed[n.collapseName()] == nil {
-		a.keyed[n.collapseName()] = n
-	}
+	a.hold(n)
 }
 
 // Sweep ends leases that are over, and what expired while it waited.

@@ -195,7 +195,7 @@ func (b *Backlog) slot(n *Note) throttle.Micros {
 	case b.first.at > a.now:
 		bound = b.first.at
 	}
-	slot := max(n.Accepted, n.NotBefore, n.retried, bound)
+	slot := max(n.WaitsSince(), n.retried, bound)
 	if b.blocked == 0 {
 		slot = max(slot, b.ready)
 	}

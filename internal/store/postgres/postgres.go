@@ -103,6 +103,8 @@ type Store struct {
 	// Stores are for the relay, and whatever else works on both.
 	Stores *seam.Stores
 	ends   *outbox.Ends
+	// changes tells Redis of changed notifications.
+	changes *outbox.Changes
 
 	*accepting
 	*deliveries
@@ -125,7 +127,7 @@ func New(pool *pgxpool.Pool, agendas *agenda.Agendas, cfg Config) *Store {
 	ends := outbox.NewEnds(stores)
 	accepting := newAccepting(stores, ends, cfg)
 	return &Store{
-		Stores: stores, ends: ends, accepting: accepting, deliveries: newDeliveries(stores, ends, cfg),
+		Stores: stores, ends: ends, changes: outbox.NewChanges(outbox.NewEmptier(stores)), accepting: accepting, deliveries: newDeliveries(stores, ends, cfg),
 		lookups:          &lookups{stores: stores, rowsLooked: cfg.RowsLooked, stalled: accepting.placer.Stalled},
 		preferencesTable: &preferencesTable{stores, ends}, devicesTable: &devicesTable{stores},
 		Reader: totals.NewReader(stores), Source: stream.NewSource(stores),

@@ -242,15 +242,6 @@ func (t *preferencesTable) cancelOptedOut(ctx context.Context, userID string) er
 	if err != nil {
 		return limited.Describe("look for what a user opted out of", err)
 	}
-	var locked error
-	for _, id := range ids {
-		err := t.ends.End(ctx, id, notification.StatusCancelled, notification.ReasonOptedOut)
-		switch {
-		case limited.LockedOut(err): // the others are not kept waiting
-			locked = err
-		case err != nil && !errors.Is(err, notification.ErrNotWaiting) && !errors.Is(err, notification.ErrNotFound):
-			return err
-		}
-	}
-	return locked
+	_, err = t.ends.EndAll(ctx, ids, notification.ReasonOptedOut)
+	return err
 }

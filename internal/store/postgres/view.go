@@ -22,7 +22,7 @@ import (
 
 // viewColumns are what scanRow reads.
 const viewColumns = `n.id, coalesce(n.idempotency_key, ''), coalesce(n.fingerprint, ''), n.status, n.reason, n.detail,
-	n.attempts, n.deferrals, n.history, n.not_before, n.admitted_at, n.ended_at,
+	n.attempts, n.deferrals, n.history, n.changes, n.not_before, n.admitted_at, n.ended_at,
 	coalesce(n.claimed_until < clock_timestamp(), false), n.policy_version, n.zone,` + columns.ContentColumns
 
 const (
@@ -55,6 +55,7 @@ type lookups struct {
 type row struct {
 	notification.View
 	history    string
+	changes    string // lines as in the history
 	notBefore  time.Time
 	admittedAt int64
 	endedAt    time.Time
@@ -76,7 +77,7 @@ func scanRow(r pgx.CollectableRow) (row, error) {
 	var c columns.Content
 	err := r.Scan(c.Into([]any{
 		&v.ID, &v.IdempotencyKey, &v.Fingerprint, &status, &v.Reason, &v.Detail, &v.Attempts, &v.Deferrals, &v.history,
-		&notBefore, &v.admittedAt, &endedAt, &v.abandoned, &v.Basis.PolicyVersion, &v.Basis.Zone,
+		&v.changes, &notBefore, &v.admittedAt, &endedAt, &v.abandoned, &v.Basis.PolicyVersion, &v.Basis.Zone,
 	}, &v.Notification)...)
 	c.Fill(&v.Notification)
 	v.Status = notification.Status(status)
@@ -250,7 +251,7 @@ const fillersShown = 20
 
 // deferredEvents lists the deferrals: until when, by which rule, and which earlier deliveries filled its window.
 func (l *lookups) deferredEvents(ctx context.Context, v *row) ([]notification.Event, error) {
-	events := l.stores.Agendas.HistoryOf(v.UserID, v.Category, v.history)
+	events := l.stores.Agendas.HistoryOf(v.UserID, v.Category, v.history+v.changes)
 	rules := l.stores.Agendas.SettingsOf(v.UserID, v.Category).Plan.Rules
 	for _, d := range agenda.ParseDeferrals(v.history) {
 		if d.By.Closed || d.By.Rule < 0 || d.By.Rule >= len(rules) {

@@ -196,24 +196,36 @@ func (s *preferences) cancelOptedOut(ctx context.Context, userID string, p *noti
 	if len(p.OptOutCategories)+len(p.OptOutChannels) == 0 {
 		return nil
 	}
-	var unwanted []string
-	err := maintenance.Of(s.agendas).EachOfUser(ctx, userID, func(k maintenance.Known) error {
-		if p.OptsOut(k.Category, notification.Channel(k.Channel)) {
-			unwanted = append(unwanted, k.ID)
+	_, err := s.cancelOf(ctx, userID, notification.ReasonOptedOut, func(k maintenance.Known) bool {
+		return p.OptsOut(k.Category, notification.Channel(k.Channel))
+	})
+	return err
+}
+
+// cancelOf cancels those of a user's waiting notifications that are chosen, for a reason, and returns how many it did.
+func (s *preferences) cancelOf(
+	ctx context.Context, userID, reason string, chosen func(maintenance.Known) bool,
+) (n int, err error) {
+	var ids []string
+	if err := maintenance.Of(s.agendas).EachOfUser(ctx, userID, func(k maintenance.Known) error {
+		if chosen(k) {
+			ids = append(ids, k.ID)
 		}
 		return nil
-	})
-	if err != nil {
-		return err
+	}); err != nil {
+		return 0, err
 	}
 	partition := s.agendas.PartitionOf(userID)
-	for _, id := range unwanted {
-		err := s.agendas.CancelIn(ctx, partition, id, notification.ReasonOptedOut)
-		if err != nil && !errors.Is(err, notification.ErrNotWaiting) && !errors.Is(err, notification.ErrNotFound) {
-			return err
+	for _, id := range ids {
+		err := s.agendas.CancelIn(ctx, partition, id, reason)
+		switch {
+		case err == nil:
+			n++
+		case !errors.Is(err, notification.ErrNotWaiting) && !errors.Is(err, notification.ErrNotFound):
+			return n, err
 		}
 	}
-	return nil
+	return n, nil
 }
 
 // PreferencesParts implements the source of changed preferences: each partition is a part.

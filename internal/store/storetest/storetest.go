@@ -35,6 +35,8 @@ type Store interface {
 	OptOut(ctx context.Context, userID, category string) error
 	OptIn(ctx context.Context, userID, category string) error
 	Cancel(ctx context.Context, id string) error
+	CancelGroup(ctx context.Context, userID, groupKey string) (int, error)
+	Change(ctx context.Context, id string, c notification.Change) error
 	List(ctx context.Context, f notification.Filter) (*notification.Page, error)
 	Find(ctx context.Context, f notification.Filter) (*notification.Found, error)
 	Superseded(ctx context.Context, n *notification.Notification) (bool, error)
@@ -109,6 +111,10 @@ func Cases() []Case {
 		{"RefusedOrThrottledComesBackBehind", comesBackBehind},
 		{"FailedEnds", failed},
 		{"CancelledWhileItWaits", cancelled},
+		{"ChangedWhileItWaits", changed},
+		{"ChangedPlace", changedPlace},
+		{"ReleasedGoes", released},
+		{"AGroupIsCancelled", groupCancelled},
 		{"ReplacedByItsCollapseKey", replaced},
 		{"ReplacedInFlight", replacedInFlight},
 		{"SupersededIsKnown", supersededIsKnown},

@@ -75,7 +75,7 @@ func Into(ctx context.Context, pool *pgxpool.Pool, agendas *agenda.Agendas, fill
 const (
 	// adoptedColumns are what has happened to a notification.
 	adoptedColumns = `accepted_at, status, reason, detail, generation, attempts, failures, crashes, deferrals, history,
-	not_before, ended_at, admitted_at, arrival`
+	not_before, ended_at, admitted_at, arrival, released`
 	// adoptNotificationsSQL inserts notifications, but those whose id or key is there already.
 	adoptNotificationsSQL = `
 INSERT INTO pacer.notifications (` + columns.GivenColumns + ", " + adoptedColumns + `)
@@ -83,7 +83,7 @@ SELECT ` + columns.GivenColumns + ", " + adoptedColumns + `
 FROM unnest(` + columns.GivenArrays + `, $18::json[]) AS a(` + columns.GivenColumns + `, past), json_to_record(past) AS p(
 	accepted_at timestamptz, status text, reason text, detail text, generation int, attempts int, failures int,
 	crashes int, deferrals int, history text, not_before bigint, ended_at timestamptz, admitted_at bigint,
-	arrival bigint)
+	arrival bigint, released boolean)
 ON CONFLICT DO NOTHING`
 	// skipArrivalsSQL has what is accepted from now on arrive behind $1.
 	skipArrivalsSQL = "SELECT setval('pacer.arrivals', greatest(nextval('pacer.arrivals'), $1::bigint / 100 * 100 + 100))"
@@ -141,7 +141,7 @@ func (a *Adoption) pastOf(s *agenda.State) string {
 		"generation": s.Generation, "attempts": s.Attempts, "failures": s.Failures, "crashes": s.Crashes,
 		"deferrals": s.Deferrals, "history": columns.Storable(s.Lines), "not_before": micros(notBefore),
 		"ended_at": columns.Timestamp(s.EndedAt), "admitted_at": cmp.Or(micros(s.AdmittedAt), new(int64)),
-		"arrival": s.Arrival,
+		"arrival": s.Arrival, "released": s.Priority == notification.Released,
 	})
 	return string(text)
 }

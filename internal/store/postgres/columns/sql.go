@@ -9,6 +9,9 @@ import (
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
+// PlaceSQL is the priority that counts in the agenda of a notification: that of [notification.Released], or its own.
+const PlaceSQL = "CASE WHEN released THEN 0 ELSE priority END"
+
 // OptedOutSQL is true for a notification n whose user has opted out of its category or channel.
 const OptedOutSQL = `EXISTS (SELECT FROM pacer.preferences p WHERE p.user_id = ANY (ARRAY[n.user_id])
 	AND (n.category = ANY (p.opt_out_categories) OR n.channel = ANY (p.opt_out_channels)))`

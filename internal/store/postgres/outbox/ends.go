@@ -122,6 +122,24 @@ func (e *Ends) End(ctx context.Context, id string, status notification.Status, r
 	return nil
 }
 
+// EndAll cancels those of some notifications that still wait, and returns how many. One that another transaction has
+// locked does not keep the others waiting.
+func (e *Ends) EndAll(ctx context.Context, ids []string, reason string) (n int, err error) {
+	var locked error
+	for _, id := range ids {
+		err := e.End(ctx, id, notification.StatusCancelled, reason)
+		switch {
+		case err == nil:
+			n++
+		case limited.LockedOut(err):
+			locked = err
+		case !errors.Is(err, notification.ErrNotWaiting) && !errors.Is(err, notification.ErrNotFound):
+			return n, err
+		}
+	}
+	return n, locked
+}
+
 // removeEnded removes a notification that has ended from its agenda. It waits for Redis for PlacePatience at
 // most: the caller needs only Postgres, and what is left is done in the background, or by the relay.
 func (e *Ends) removeEnded(ctx context.Context, partition int, id, reason string) {

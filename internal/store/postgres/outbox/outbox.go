@@ -47,10 +47,13 @@ WITH taken AS MATERIALIZED (
 SELECT key, due_at, ids FROM (
 	SELECT *, sum(cardinality(ids)) OVER (ORDER BY due_at, key) - cardinality(ids) AS before FROM taken
 ) counted WHERE before < $1 ORDER BY due_at, key`
-	// namedSQL returns the notifications that rows name, but for those that are being sent: these have reached Redis.
-	namedSQL     = "SELECT " + namedColumns + " FROM pacer.notifications WHERE id = ANY ($1) AND status <> 'sending'"
-	namedColumns = `id, user_id, category, channel, priority, send_at, expires_at, collapse_key, group_key, accepted_at, arrival,
-	clock_timestamp() - accepted_at, not_before, status = 'retrying', ended_at IS NOT NULL`
+	// namedSQL returns the notifications that rows name, but for those that are being sent: these have reached Redis,
+	// unless they are among the changed, $2.
+	namedSQL = "SELECT " + namedColumns + ` FROM pacer.notifications
+WHERE id = ANY ($1) AND (status <> 'sending' OR id = ANY ($2))`
+	namedColumns = `id, user_id, category, channel, ` + columns.PlaceSQL + `, send_at, expires_at, collapse_key, group_key,
+	accepted_at, arrival, clock_timestamp() - accepted_at, not_before, status = 'retrying', status = 'sending',
+	ended_at IS NOT NULL`
 	// finishSQL removes rows of which nothing is left to do, and shortenSQL takes ids out of others.
 	finishSQL  = "DELETE FROM pacer.outbox WHERE key = ANY ($1)"
 	shortenSQL = `
@@ -91,6 +94,8 @@ type named struct {
 	age             time.Duration // since its acceptance
 	notBefore       time.Time
 	retrying, ended bool
+	// changed is true when a change of it is noted, sending when it is being sent.
+	changed, sending bool
 }
 
 // scanNamed reads a row of namedSQL.
@@ -100,7 +105,8 @@ func scanNamed(row pgx.CollectableRow) (named, error) {
 	var sendAt, expiresAt *time.Time
 	var notBefore *int64
 	err := row.Scan(&n.ID, &n.UserID, &n.Category, &channel, &n.Priority, &sendAt, &expiresAt, &n.CollapseKey,
-		&n.GroupKey, &n.CreatedAt, &n.Arrival, &n.age, &notBefore, &n.retrying, &n.ended)
+		&n.GroupKey, &n.CreatedAt, &n.Arrival, &n.age, &notBefore, &n.retrying, &n.sending,
+		&n.ended)
 	n.Channel, n.SendAt, n.ExpiresAt = notification.Channel(channel), columns.Moment(sendAt), columns.Moment(expiresAt)
 	n.notBefore = columns.LimiterMoment(notBefore)
 	return n, err
@@ -144,41 +150,51 @@ func (e *Emptier) Empty(ctx context.Context) error {
 func (e *Emptier) emptyPart(ctx context.Context, away *partitionsAway) (more bool, err error) {
 	var last place
 	err = e.stores.DB.InTx(ctx, options(e.stores), func(tx *limited.Tx) error {
-		batch, err := e.take(ctx, tx)
-		if err != nil || len(batch) == 0 {
-			return err
-		}
-		var ids []string
+		batch, err := e.tellOf(ctx, tx, away, outboxSQL, outboxBatch, e.cursor.at, e.cursor.key)
+		ids := 0
 		for _, o := range batch {
-			ids = append(ids, o.ids...)
+			ids, last = ids+len(o.ids), o.place
 		}
-		rows, err := tx.Query(ctx, namedSQL, ids)
-		if err != nil {
-			return err
-		}
-		all, err := pgx.CollectRows(rows, scanNamed)
-		if err != nil {
-			return err
-		}
-		placed, left := e.tell(ctx, all, away)
-		more, last = len(ids) >= outboxBatch, batch[len(batch)-1].place
-		return finish(ctx, tx, batch, placed, left)
+		more = ids >= outboxBatch
+		return err
 	})
-	if err == nil {
+	if err == nil && last != (place{}) {
 		e.cursor = last
 	}
 	return more, err
 }
 
-// take reads a batch of the outbox.
-func (e *Emptier) take(ctx context.Context, tx *limited.Tx) ([]outboxed, error) {
-	rows, err := tx.Query(ctx, outboxSQL, outboxBatch, e.cursor.at, e.cursor.key)
+// tellOf tells Redis of the rows of the outbox that a statement takes, and returns them.
+func (e *Emptier) tellOf(ctx context.Context, tx *limited.Tx, away *partitionsAway, sql string, args ...any,
+) ([]outboxed, error) {
+	rows, err := tx.Query(ctx, sql, args...)
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (o outboxed, err error) {
+	batch, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (o outboxed, err error) {
 		return o, row.Scan(&o.key, &o.at, &o.ids)
 	})
+	if err != nil || len(batch) == 0 {
+		return nil, err
+	}
+	var ids, changed []string
+	for _, o := range batch {
+		if ids = append(ids, o.ids...); o.isChange() {
+			changed = append(changed, o.ids...)
+		}
+	}
+	if rows, err = tx.Query(ctx, namedSQL, ids, changed); err != nil {
+		return nil, err
+	}
+	all, err := pgx.CollectRows(rows, scanNamed)
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		all[i].changed = slices.Contains(changed, all[i].ID)
+	}
+	placed, left := e.tell(ctx, all, away)
+	return batch, finish(ctx, tx, batch, placed, left)
 }
 
 // finish removes rows from the outbox but for the ids that are left. What was placed may have ended since it was read,
@@ -243,9 +259,16 @@ func (e *Emptier) tell(ctx context.Context, all []named, away *partitionsAway) (
 	partitions := map[int][]agenda.Entry{}
 	for i := range all {
 		n := &all[i]
-		if partition := e.stores.Agendas.PartitionOf(n.UserID); !n.ended {
+		partition, told := e.stores.Agendas.PartitionOf(n.UserID), true
+		switch {
+		case n.ended:
+			told = e.removed(ctx, partition, n.ID, away)
+		case n.changed:
+			told = e.changedIn(ctx, partition, n, away)
+		default:
 			partitions[partition] = append(partitions[partition], n.entry())
-		} else if !e.removed(ctx, partition, n.ID, away) {
+		}
+		if !told {
 			left[n.ID] = true
 		}
 	}

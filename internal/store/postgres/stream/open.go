@@ -23,7 +23,7 @@ const (
 	// standingSQL reads what Postgres knows of notifications, the version of each row, which every change raises, and
 	// whether the relay has yet to check it.
 	standingSQL = `
-SELECT n.id, n.user_id, n.category, n.channel, n.priority, n.send_at, n.expires_at, n.collapse_key, n.group_key,
+SELECT n.id, n.user_id, n.category, n.channel, ` + columns.PlaceSQL + `, n.send_at, n.expires_at, n.collapse_key, n.group_key,
 	n.status, n.not_before, n.claimed_until - clock_timestamp(), n.accepted_at, clock_timestamp() - n.accepted_at, n.arrival,
 	n.token, n.attempts, n.admitted_at, n.policy_version, n.zone, n.deferrals > 0, n.xmin::text, ` + columns.UncheckedSQL
 

@@ -36,7 +36,7 @@ SELECT user_id FROM next`
 	// admissionsSQL returns the admissions until $3 of users, each after the moment beside the user: of each user the
 	// first $4, and those of the same moment as the last. An attempt that has not ended yet has no row.
 	admissionsSQL = `
-SELECT a.notification_id, a.user_id, a.category, a.admitted_at, coalesce(n.priority, 3), n.expires_at,
+SELECT a.notification_id, a.user_id, a.category, a.admitted_at, coalesce(` + columns.PlaceSQL + `, 3), n.expires_at,
 	coalesce(n.channel, ''), a.policy_version, a.zone
 FROM unnest($1::text[], $2::bigint[]) WITH ORDINALITY AS f(user_id, since, place) CROSS JOIN LATERAL (
 	SELECT * FROM pacer.attempts a WHERE (a.user_id, a.admitted_at) > (f.user_id, f.since)
