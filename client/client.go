@@ -132,6 +132,38 @@ func (c *Client) cancelledBefore(ctx context.Context, id string, tooLate error) 
 	return view, nil
 }
 
+// CancelGroup cancels what waits of a user with a group key, and returns how many it cancelled. What is being delivered
+// goes on.
+func (c *Client) CancelGroup(ctx context.Context, userID, groupKey string) (int, error) {
+	var result struct{ Cancelled int }
+	query := url.Values{"user": {userID}, "group_key": {groupKey}}
+	if err := c.call(ctx, http.MethodDelete, "/v1/notifications?"+query.Encode(), nil, &result); err != nil {
+		return 0, fmt.Errorf("cancel the notifications of a group: %w", err)
+	}
+	return result.Cancelled, nil
+}
+
+// Change changes a waiting notification. An [*Error] with status 409 says that it is being delivered or has ended. That
+// may be so because an earlier try, whose response was lost, has changed it.
+func (c *Client) Change(ctx context.Context, id string, change Change) (*View, error) {
+	var view View
+	if err := c.call(ctx, http.MethodPatch, "/v1/notifications/"+segment(id), change.fields(), &view); err != nil {
+		return nil, fmt.Errorf("change notification %s: %w", id, err)
+	}
+	return &view, nil
+}
+
+// Release lets a waiting notification go at once, whatever limits and quiet hours say. Its errors are those of
+// [Client.Change].
+func (c *Client) Release(ctx context.Context, id string) (*View, error) {
+	var view View
+	path := "/v1/notifications/" + segment(id) + "/release"
+	if err := c.call(ctx, http.MethodPost, path, nil, &view); err != nil {
+		return nil, fmt.Errorf("release notification %s: %w", id, err)
+	}
+	return &view, nil
+}
+
 // Throttle reports where a user stands with the limits of a category. It changes nothing.
 func (c *Client) Throttle(ctx context.Context, userID, category string) (*Window, error) {
 	var window Window

@@ -61,6 +61,30 @@ type Template struct {
 	Data json.RawMessage `json:"data,omitempty"`
 }
 
+// Change is what a waiting notification is to have from now on. What is nil or empty stays as it is.
+type Change struct {
+	// SendAt and ExpiresAt replace the moments; the zero time removes one.
+	SendAt, ExpiresAt *time.Time
+	Priority          string
+}
+
+// fields are the change in JSON.
+func (c *Change) fields() map[string]any {
+	fields := map[string]any{}
+	for name, at := range map[string]*time.Time{"send_at": c.SendAt, "expires_at": c.ExpiresAt} {
+		if at != nil {
+			fields[name] = at
+			if at.IsZero() {
+				fields[name] = nil
+			}
+		}
+	}
+	if c.Priority != "" {
+		fields["priority"] = c.Priority
+	}
+	return fields
+}
+
 // View is a notification and what has become of it.
 type View struct {
 	Notification

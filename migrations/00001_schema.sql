@@ -114,7 +114,7 @@ CREATE INDEX attempts_admitted ON pacer.attempts USING brin (admitted_at) WITH (
 
 -- The outbox: what Redis may not know yet.
 
--- The transaction that accepts notifications, or ends one that waits, writes a row of ids. Whoever has told Redis
+-- The transaction that accepts notifications, or ends or changes one that waits, writes a row of ids. Whoever has told Redis
 -- removes the row. What a process leaves behind, because it died or because Redis was away, any relay takes up.
 CREATE TABLE pacer.outbox (
     -- key is the smallest of the ids of an accepting statement, or '~' and the id of what has ended or was returned, or

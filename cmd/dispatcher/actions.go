@@ -145,6 +145,52 @@ func (c *cancelCommand) Run(ctx context.Context, to streams) error {
 		ops.Action{Action: desk.ActionCancel, ID: c.ID})
 }
 
+// one is a notification, by its id.
+type one struct {
+	ID string `arg:"" help:"Id of the notification."`
+}
+
+type changeCommand struct {
+	operator
+	one
+	Priority  string `name:"priority" env:"-" predictor:"priorities" help:"critical, high, normal or low."`
+	SendAt    string `name:"send-at" env:"-" placeholder:"TIME" help:"Do not send before this time (RFC 3339); none: as soon as limits allow it."`
+	ExpiresAt string `name:"expires-at" env:"-" placeholder:"TIME" help:"Do not send after this time (RFC 3339); none: it does not expire."`
+}
+
+// Run changes a notification that waits.
+func (c *changeCommand) Run(ctx context.Context, to streams) error {
+	change := map[string]any{}
+	for field, value := range map[string]string{"priority": c.Priority, "send_at": c.SendAt, "expires_at": c.ExpiresAt} {
+		switch {
+		case value == "none" && field != "priority":
+			change[field] = nil
+		case value != "":
+			change[field] = value
+		}
+	}
+	if len(change) == 0 {
+		return &settings.UsageError{Setting: "--priority, --send-at or --expires-at", Message: "is required"}
+	}
+	body, err := json.Marshal(change)
+	if err != nil {
+		return fmt.Errorf("encode the change: %w", err)
+	}
+	return c.act(ctx, to, fmt.Sprintf("Change notification %s to %s?", c.ID, body),
+		ops.Action{Action: "change", ID: c.ID, Change: body})
+}
+
+type releaseCommand struct {
+	operator
+	one
+}
+
+// Run releases a notification that waits.
+func (c *releaseCommand) Run(ctx context.Context, to streams) error {
+	question := fmt.Sprintf("Release notification %s? It goes at once, whatever limits and quiet hours say.", c.ID)
+	return c.act(ctx, to, question, ops.Action{Action: "release", ID: c.ID})
+}
+
 type retryCommand struct {
 	operator
 	some

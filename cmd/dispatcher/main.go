@@ -36,6 +36,8 @@ type commandLine struct {
 	History     historyCommand      `cmd:"" help:"Show what was accepted, delivered, deferred, failed and expired, by hour, for up to 30 days."`
 	Pause       pauseCommand        `cmd:"" help:"Pause a channel, category or partition: its notifications wait."`
 	Resume      resumeCommand       `cmd:"" help:"Resume what is paused."`
+	Change      changeCommand       `cmd:"" help:"Change the priority, send_at or expires_at of a notification that waits."`
+	Release     releaseCommand      `cmd:"" help:"Let a notification that waits go at once, whatever limits and quiet hours say."`
 	Cancel      cancelCommand       `cmd:"" help:"Cancel a notification that waits, or all that a filter selects."`
 	Retry       retryCommand        `cmd:"" help:"Send a failed or expired notification again, or all that a filter selects."`
 	Move        moveCommand         `cmd:"" help:"Move a notification to another channel, or all that a filter selects."`

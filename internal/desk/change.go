@@ -111,7 +111,20 @@ func refuse(format string, args ...any) error {
 }
 
 func (m *Many) cancel(ctx context.Context, id, reason string) error {
-	err := m.Store.CancelBecause(ctx, id, reason)
+	return m.refusalOf(ctx, id, m.Store.CancelBecause(ctx, id, reason))
+}
+
+// Change changes or releases a notification that waits.
+func (m *Many) Change(ctx context.Context, id string, c notification.Change) error {
+	err := m.Store.Change(ctx, id, c)
+	if len(notification.FieldErrors(err)) > 0 {
+		return &RefusalError{Reason: err.Error(), Err: err}
+	}
+	return m.refusalOf(ctx, id, err)
+}
+
+// refusalOf says what became of a notification that does not wait any more. Other errors it returns as they are.
+func (m *Many) refusalOf(ctx context.Context, id string, err error) error {
 	if errors.Is(err, notification.ErrNotWaiting) {
 		if view, viewErr := m.Store.View(ctx, id); viewErr == nil {
 			err = &notification.NotWaitingError{ID: id, Status: view.Status}

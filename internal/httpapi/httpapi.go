@@ -30,9 +30,11 @@ type Intake interface {
 	Accept(ctx context.Context, batch []intake.Request) ([]intake.Result, error)
 }
 
-// Store cancels notifications, and counts them.
+// Store cancels and changes notifications, and counts them.
 type Store interface {
 	Cancel(ctx context.Context, id string) error
+	CancelGroup(ctx context.Context, userID, groupKey string) (int, error)
+	Change(ctx context.Context, id string, c notification.Change) error
 	Stats(ctx context.Context) (stats.Counts, error)
 	desk.HistoryStore
 }

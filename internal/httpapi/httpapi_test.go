@@ -50,6 +50,10 @@ func (s *store) User(_ context.Context, userID string) (*desk.User, error) {
 
 func (s *store) Cancel(context.Context, string) error { return s.away }
 
+func (s *store) CancelGroup(context.Context, string, string) (int, error) { return 0, s.away }
+
+func (s *store) Change(context.Context, string, notification.Change) error { return s.away }
+
 func (s *store) Window(context.Context, string, string) (httpapi.Window, error) {
 	return httpapi.Window{}, s.away
 }
@@ -189,6 +193,10 @@ var operations = []operation{
 	},
 	{method: "GET", path: "/v1/notifications/n1", template: "/v1/notifications/{id}"},
 	{method: "DELETE", path: "/v1/notifications/n1", template: "/v1/notifications/{id}"},
+	{method: "DELETE", path: "/v1/notifications?user=ada&group_key=k", template: "/v1/notifications"},
+	{method: "PATCH", path: "/v1/notifications/n1", template: "/v1/notifications/{id}",
+		contentType: "application/json", body: `{"priority":"high"}`},
+	{method: "POST", path: "/v1/notifications/n1/release", template: "/v1/notifications/{id}/release"},
 	{method: "GET", path: "/v1/users/ada", template: "/v1/users/{user}"},
 	{method: "GET", path: "/v1/users/ada/throttle", template: "/v1/users/{user}/throttle"},
 	{method: "DELETE", path: "/v1/users/ada/throttle", template: "/v1/users/{user}/throttle"},

@@ -220,6 +220,7 @@ func (a *api) registerNotifications(h huma.API) {
 		Tags:        []string{"notifications"}, DefaultStatus: http.StatusOK,
 		Errors: problems(http.StatusNotFound, http.StatusConflict),
 	}, a.cancel)
+	a.registerCommands(h)
 }
 
 // checkMedia refuses bodies of another media type, and encoded ones.
@@ -290,17 +291,20 @@ func (a *api) get(ctx context.Context, in *idInput) (*viewOutput, error) {
 func (a *api) cancel(ctx context.Context, in *idInput) (*viewOutput, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	cancelErr := a.cfg.Store.Cancel(ctx, in.ID)
-	if cancelErr != nil && !errors.Is(cancelErr, notification.ErrNotWaiting) {
-		return nil, a.lookupProblem(ctx, "cancel a notification", in.ID, cancelErr)
+	return a.commanded(ctx, "cancel a notification", in.ID, a.cfg.Store.Cancel(ctx, in.ID))
+}
+
+// commanded is the response to a command to one notification, which had an error: the notification, or the problem.
+func (a *api) commanded(ctx context.Context, what, id string, err error) (*viewOutput, error) {
+	if err != nil && !errors.Is(err, notification.ErrNotWaiting) {
+		return nil, a.lookupProblem(ctx, what, id, err)
 	}
-	view, err := a.cfg.Desk.View(ctx, in.ID)
-	if cancelErr != nil && err == nil {
-		return nil, a.lookupProblem(ctx, "cancel a notification", in.ID,
-			&notification.NotWaitingError{ID: in.ID, Status: view.Status})
-	}
-	if err != nil {
-		return nil, a.lookupProblem(ctx, "look up a cancelled notification", in.ID, err)
+	view, viewErr := a.cfg.Desk.View(ctx, id)
+	switch {
+	case viewErr != nil:
+		return nil, a.lookupProblem(ctx, what, id, viewErr)
+	case err != nil:
+		return nil, a.lookupProblem(ctx, what, id, &notification.NotWaitingError{ID: id, Status: view.Status})
 	}
 	return &viewOutput{Body: show(view)}, nil
 }

@@ -75,6 +75,11 @@ func (n *Notification) Validate(now time.Time, maxContent int) error {
 	)
 }
 
+// CheckGroupKey checks a group key that is not empty.
+func CheckGroupKey(key string) error {
+	return cmp.Or(required("group_key", key), checkText("group_key", key, MaxGroupKeyBytes))
+}
+
 // CheckID checks the id of a notification, a device or an endpoint.
 func CheckID(id string) error {
 	if id == "" || len(id) > MaxIDBytes {

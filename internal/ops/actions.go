@@ -3,6 +3,7 @@ package ops
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -26,6 +27,8 @@ type Actions interface {
 	Resume(ctx context.Context, s control.Subject) error
 	// Cancel ends a notification that waits.
 	Cancel(ctx context.Context, id string) error
+	// Change changes or releases a notification that waits.
+	Change(ctx context.Context, id string, c notification.Change) error
 	// Retry sends a failed notification again, as a new one, and returns the new id. Move has one go on over another
 	// channel.
 	Retry(ctx context.Context, id string) (newID string, err error)
@@ -44,15 +47,17 @@ type (
 
 // Action is what is posted to /actions.
 type Action struct {
-	// Action is pause, resume, cancel, retry or move.
+	// Action is pause, resume, cancel, change, release, retry or move.
 	Action string `json:"action"`
 	// Kind and Name say what to pause or resume; Why is for the audit log.
 	Kind control.Kind `json:"kind,omitempty"`
 	Name string       `json:"name,omitempty"`
 	Why  string       `json:"why,omitempty"`
-	// ID is the notification to cancel, retry or move, Channel where it is moved.
-	ID      string `json:"id,omitempty"`
-	Channel string `json:"channel,omitempty"`
+	// ID is the notification to cancel, change, release, retry or move; Channel where it is moved, Change what it is to
+	// have, see [wire.DecodeChange].
+	ID      string          `json:"id,omitempty"`
+	Channel string          `json:"channel,omitempty"`
+	Change  json.RawMessage `json:"change,omitempty"`
 }
 
 // Done is the response to an action that was taken.
@@ -60,6 +65,8 @@ type Done struct {
 	Done string `json:"done"`
 	// ID is the new notification's, after a retry.
 	ID string `json:"id,omitempty"`
+
+	detail string // for the audit log
 }
 
 const (
@@ -101,7 +108,7 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request) {
 		h.unavailable(w, r, err)
 		return
 	}
-	h.audit(r, action.Action, subject, cmp.Or(action.Why, done.ID))
+	h.audit(r, action.Action, subject, cmp.Or(action.Why, done.detail, done.ID))
 	h.writeJSON(w, r, done)
 }
 
@@ -159,6 +166,12 @@ func (h *handler) perform(ctx context.Context, a Action, by string) (done Done, 
 	case "cancel":
 		err = h.cfg.Actions.Cancel(ctx, a.ID)
 		return Done{Done: a.ID + " is cancelled"}, a.ID, err
+	case "change":
+		done, err = h.change(ctx, a)
+		return done, a.ID, err
+	case "release":
+		err = h.cfg.Actions.Change(ctx, a.ID, notification.Change{Release: true})
+		return Done{Done: a.ID + " is released, and goes before all others"}, a.ID, err
 	case "retry":
 		id, err := h.cfg.Actions.Retry(ctx, a.ID)
 		return Done{Done: a.ID + " is sent again as " + id, ID: id}, a.ID, err
@@ -166,9 +179,19 @@ func (h *handler) perform(ctx context.Context, a Action, by string) (done Done, 
 		id, err := h.cfg.Actions.Move(ctx, a.ID, a.Channel)
 		return Done{Done: a.ID + " goes on over " + a.Channel + " as " + id, ID: id}, a.ID, err
 	}
-	names := []string{"pause", "resume", "cancel", "retry", "move"}
+	names := []string{"pause", "resume", "cancel", "change", "release", "retry", "move"}
 	return done, "", &RefusalError{Reason: fmt.Sprintf("there is no action %q: use one of %s%s", a.Action,
 		nearest.List(names), nearest.Hint(a.Action, names))}
+}
+
+// change changes a notification as an operator says.
+func (h *handler) change(ctx context.Context, a Action) (Done, error) {
+	c, err := wire.DecodeChange(a.Change)
+	if err != nil {
+		return Done{}, &RefusalError{Reason: err.Error(), Err: err}
+	}
+	_, what, _ := strings.Cut(c.Event(), " ")
+	return Done{Done: a.ID + " is changed: " + what, detail: what}, h.cfg.Actions.Change(ctx, a.ID, c)
 }
 
 func (h *handler) auditLog(w http.ResponseWriter, r *http.Request) {

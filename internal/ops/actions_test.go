@@ -153,7 +153,7 @@ func TestRefusedActionsChangeNothing(t *testing.T) {
 			want: http.StatusBadRequest, says: "200",
 		},
 		{body: `{"action":"` + strings.Repeat("x", 5000) + `"}`, want: http.StatusBadRequest},
-		{body: `{"action":"destroy"}`, want: http.StatusConflict, says: "cancel, move, pause, resume, retry"},
+		{body: `{"action":"destroy"}`, want: http.StatusConflict, says: "cancel, change, move, pause, release, resume, retry"},
 		{fault: &ops.RefusalError{Reason: "it is under way"}, want: http.StatusConflict, says: "it is under way"},
 		{fault: errAway, want: http.StatusServiceUnavailable},
 	} {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/desk"
+	"github.com/pacer-notify/pacer/internal/notification"
 )
 
 // Operator carries out the actions of operators.
@@ -87,6 +88,11 @@ func (o *Operator) follow(ctx context.Context) {
 
 // Cancel implements [Actions].
 func (o *Operator) Cancel(ctx context.Context, id string) error { return o.Many.Cancel(ctx, id) }
+
+// Change implements [Actions].
+func (o *Operator) Change(ctx context.Context, id string, c notification.Change) error {
+	return o.Many.Change(ctx, id, c)
+}
 
 // Retry implements [Actions].
 func (o *Operator) Retry(ctx context.Context, id string) (string, error) {

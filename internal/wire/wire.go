@@ -158,16 +158,10 @@ func (in *Input) request() (intake.Request, error) {
 		r.Template = template
 		faults = append(faults, err)
 	}
-	if in.Priority != "" {
-		priority, ok := notification.ParsePriority(in.Priority)
-		if !ok {
-			faults = append(faults, &notification.FieldError{Field: "priority", Message: fmt.Sprintf(
-				"must be %s, is %s%s", priorities, nearest.Quote(in.Priority),
-				nearest.Hint(in.Priority, priorityNames))})
-		}
-		r.Priority = priority
-	}
 	var err error
+	if r.Priority, err = parsePriority(in.Priority); err != nil {
+		faults = append(faults, err)
+	}
 	if r.SendAt, err = parseTime("send_at", in.SendAt); err != nil {
 		faults = append(faults, err)
 	}

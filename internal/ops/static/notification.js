@@ -7,7 +7,7 @@ import { badge, element, fields } from './dom.js'
 // local writes the times in a sentence as this page writes times.
 export const local = (text) => text.replace(/\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g, (at) => clock(Date.parse(at)))
 
-const kinds = { accepted: 'f1', deferred: 'f3', sending: 'f5', attempt: 'f5', retrying: 'f3', held: 'f3', delivered: 'f2', failed: 'f4', expired: 'f4', cancelled: 'f4', replaced: 'f4' }
+const kinds = { accepted: 'f1', deferred: 'f3', sending: 'f5', attempt: 'f5', retrying: 'f3', held: 'f3', changed: 'f1', released: 'f5', delivered: 'f2', failed: 'f4', expired: 'f4', cancelled: 'f4', replaced: 'f4' }
 
 // ahead says how far a moment lies ahead.
 const ahead = (at) => Date.parse(at) > Date.now() ? `in ${duration((Date.parse(at) - Date.now()) / 1000)}` : 'now'
@@ -115,7 +115,8 @@ function buttons(n, lookUp) {
   const acts = (text, action, question) => button(text, async () => { if (await act(action, question)) lookUp(n.id) })
   const row = element('div', { className: 'row' })
   if (['scheduled', 'queued', 'deferred', 'retrying'].includes(n.status)) {
-    row.append(acts('Cancel …', { action: 'cancel', id: n.id }, `Cancel notification ${n.id}? It will never be delivered.`))
+    row.append(acts('Cancel …', { action: 'cancel', id: n.id }, `Cancel notification ${n.id}? It will never be delivered.`),
+      acts('Release …', { action: 'release', id: n.id }, `Release notification ${n.id}? It goes at once, whatever limits and quiet hours say.`))
   }
   if (['failed', 'expired'].includes(n.status)) {
     row.append(acts('Send again …', { action: 'retry', id: n.id }, `Send notification ${n.id} again, as a new one?`))
