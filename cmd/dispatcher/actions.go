@@ -161,7 +161,9 @@ type changeCommand struct {
 // Run changes a notification that waits.
 func (c *changeCommand) Run(ctx context.Context, to streams) error {
 	change := map[string]any{}
-	for field, value := range map[string]string{"priority": c.Priority, "send_at": c.SendAt, "expires_at": c.ExpiresAt} {
+	for field, value := range map[string]string{
+		"priority": c.Priority, "send_at": c.SendAt, "expires_at": c.ExpiresAt,
+	} {
 		switch {
 		case value == "none" && field != "priority":
 			change[field] = nil

@@ -212,8 +212,8 @@ func New(client redis.UniversalClient, cfg Config) (*Agendas, error) {
 func (a *Agendas) scripts() map[string]**script.Script {
 	return map[string]**script.Script{
 		"accept": &a.accept, "take": &a.take, "settle": &a.settle, "end": &a.end, "extend": &a.extend,
-		"cancel": &a.cancel, "change": &a.change, "look": &a.looks, "readon": &a.readon, "sweep": &a.sweep, "due": &a.due,
-		"wake": &a.wake, "restore": &a.restore, "hurry": &a.hurry,
+		"cancel": &a.cancel, "change": &a.change, "look": &a.looks, "readon": &a.readon, "sweep": &a.sweep,
+		"due": &a.due, "wake": &a.wake, "restore": &a.restore, "hurry": &a.hurry,
 		"awake": &a.awake, "superseded": &a.superseded,
 	}
 }

@@ -40,10 +40,19 @@ func (a *Agendas) Change(ctx context.Context, partition int, c Change) error {
 	if c.NotBefore != nil {
 		notBefore = instant(*c.NotBefore)
 	}
-	done, err := a.change.Run(ctx, a.Client, a.ScriptKeys(partition), c.ID, number(int64(c.Priority)), bypasses, notBefore,
-		instant(c.ExpiresAt), c.Payload, c.Before, c.Event).Int()
-	if err != nil {
+	done, err := a.change.Run(ctx, a.Client, a.ScriptKeys(partition), c.ID, number(int64(c.Priority)), bypasses,
+		notBefore, instant(c.ExpiresAt), c.Payload, c.Before, c.Event).Int()
+	switch {
+	case err != nil:
 		return fmt.Errorf("change notification %s: %w", c.ID, keyspace.Fault(err))
+	case done == 0:
+		return notification.ErrNotWaiting
+	case done == -1:
+		return notification.ErrNotFound
+	case done == -2:
+		return ErrOutdated
+	case done == -3:
+		return ErrBeingSent
 	}
-	return map[int]error{0: notification.ErrNotWaiting, -1: notification.ErrNotFound, -2: ErrOutdated, -3: ErrBeingSent}[done]
+	return nil
 }

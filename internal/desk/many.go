@@ -38,7 +38,8 @@ type ManyStore interface {
 	// CancelBecause ends a notification that waits as cancelled. Else it returns [notification.ErrNotFound] or
 	// [notification.ErrNotWaiting].
 	CancelBecause(ctx context.Context, id, reason string) error
-	// Change changes a notification that waits, unless a [notification.FieldError] says why not; else it returns the same.
+	// Change changes a notification that waits, unless a [notification.FieldError] says why not; its other errors are
+	// the same.
 	Change(ctx context.Context, id string, c notification.Change) error
 	// Deliveries lists what became of a notification on its user's devices.
 	Deliveries(ctx context.Context, n *notification.Notification) ([]notification.Delivery, error)

@@ -194,8 +194,10 @@ var operations = []operation{
 	{method: "GET", path: "/v1/notifications/n1", template: "/v1/notifications/{id}"},
 	{method: "DELETE", path: "/v1/notifications/n1", template: "/v1/notifications/{id}"},
 	{method: "DELETE", path: "/v1/notifications?user=ada&group_key=k", template: "/v1/notifications"},
-	{method: "PATCH", path: "/v1/notifications/n1", template: "/v1/notifications/{id}",
-		contentType: "application/json", body: `{"priority":"high"}`},
+	{
+		method: "PATCH", path: "/v1/notifications/n1", template: "/v1/notifications/{id}",
+		contentType: "application/json", body: `{"priority":"high"}`,
+	},
 	{method: "POST", path: "/v1/notifications/n1/release", template: "/v1/notifications/{id}/release"},
 	{method: "GET", path: "/v1/users/ada", template: "/v1/users/{user}"},
 	{method: "GET", path: "/v1/users/ada/throttle", template: "/v1/users/{user}/throttle"},

@@ -94,8 +94,8 @@ func show(v *notification.View) View {
 		ID: v.ID, UserID: v.UserID, Category: v.Category, Channel: string(v.Channel), To: v.To, Title: v.Title,
 		Body: v.Body,
 		Data: v.Data, Priority: v.Priority.String(), SendAt: optional(v.SendAt), ExpiresAt: optional(v.ExpiresAt),
-		CollapseKey: v.CollapseKey, GroupKey: v.GroupKey, CreatedAt: optional(v.CreatedAt), Status: v.Status, Attempts: v.Attempts,
-		Deferrals: v.Deferrals, Reason: v.Reason, Detail: v.Detail, Partial: v.Partial,
+		CollapseKey: v.CollapseKey, GroupKey: v.GroupKey, CreatedAt: optional(v.CreatedAt), Status: v.Status,
+		Attempts: v.Attempts, Deferrals: v.Deferrals, Reason: v.Reason, Detail: v.Detail, Partial: v.Partial,
 		DeliverAt: optional(v.DeliverAt), Estimate: v.Estimate, override: v.Override,
 		PolicyVersion: v.Basis.PolicyVersion, Zone: v.Basis.Zone,
 	}

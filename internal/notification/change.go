@@ -7,7 +7,7 @@ import (
 
 // Released is what the priority of a notification that an operator has released counts as, in its agenda: it stands
 // before all others, and bypasses whatever they wait for. Its own priority stays.
-const Released Priority = 0
+const Released = 0
 
 // Change is what a notification that waits is to have from now on. What is nil or zero stays as it is.
 type Change struct {

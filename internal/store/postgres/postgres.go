@@ -127,7 +127,8 @@ func New(pool *pgxpool.Pool, agendas *agenda.Agendas, cfg Config) *Store {
 	ends := outbox.NewEnds(stores)
 	accepting := newAccepting(stores, ends, cfg)
 	return &Store{
-		Stores: stores, ends: ends, changes: outbox.NewChanges(outbox.NewEmptier(stores)), accepting: accepting, deliveries: newDeliveries(stores, ends, cfg),
+		Stores: stores, ends: ends, changes: outbox.NewChanges(outbox.NewEmptier(stores)), accepting: accepting,
+		deliveries:       newDeliveries(stores, ends, cfg),
 		lookups:          &lookups{stores: stores, rowsLooked: cfg.RowsLooked, stalled: accepting.placer.Stalled},
 		preferencesTable: &preferencesTable{stores, ends}, devicesTable: &devicesTable{stores},
 		Reader: totals.NewReader(stores), Source: stream.NewSource(stores),

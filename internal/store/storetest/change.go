@@ -146,12 +146,12 @@ func groupCancelled(p *probe) {
 			change(n)
 		})
 	}
-	sent := in(func(n *notification.Notification) {})
+	sent := in(func(*notification.Notification) {})
 	g := p.grant()
 	later := in(func(n *notification.Notification) { n.Category = "free" })
 	p.tryLater(p.grant())
 	scheduled := in(func(n *notification.Notification) { n.SendAt = time.Now().Add(time.Hour) })
-	deferred := in(func(n *notification.Notification) {})
+	deferred := in(func(*notification.Notification) {})
 	others := []*notification.Notification{
 		in(func(n *notification.Notification) { n.GroupKey = "order 77" }),
 		in(func(n *notification.Notification) { n.UserID, n.SendAt = "ben", time.Now().Add(time.Hour) }),

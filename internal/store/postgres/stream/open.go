@@ -69,8 +69,8 @@ func collectOpen(rows pgx.Rows, err error) ([]Open, error) {
 		var notBefore *int64
 		var leased *time.Duration
 		err = row.Scan(&o.ID, &o.UserID, &o.Category, &o.Channel, &o.Priority, &sendAt, &expiresAt, &o.CollapseKey,
-			&o.GroupKey, &o.Status, &notBefore, &leased, &o.AcceptedAt, &o.Age, &o.Arrival, &o.Claim, &o.Attempts, &o.AdmittedAt,
-			&o.Basis.PolicyVersion, &o.Basis.Zone, &o.Deferred, &o.Version, &o.Unchecked, &o.Coming)
+			&o.GroupKey, &o.Status, &notBefore, &leased, &o.AcceptedAt, &o.Age, &o.Arrival, &o.Claim, &o.Attempts,
+			&o.AdmittedAt, &o.Basis.PolicyVersion, &o.Basis.Zone, &o.Deferred, &o.Version, &o.Unchecked, &o.Coming)
 		o.Payload = agenda.OnChannel(o.Channel)
 		o.SendAt, o.ExpiresAt = columns.Moment(sendAt), columns.Moment(expiresAt)
 		o.NotBefore = columns.LimiterMoment(notBefore)
