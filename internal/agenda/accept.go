@@ -126,7 +126,7 @@ func (a *Agendas) Accept(ctx context.Context, partition int, entries []Entry) ([
 }
 
 // argsOfEntry is how many arguments the accept script takes for each entry.
-const argsOfEntry = 13
+const argsOfEntry = 12
 
 func (a *Agendas) acceptUnder(ctx context.Context, under string, partition int, entries []Entry) ([]Placed, error) {
 	args := make([]any, 0, 3+argsOfEntry*len(entries))
@@ -160,9 +160,13 @@ func (c Config) entryArgs(args []any, e *Entry) []any {
 	if e.Age > 0 { // a clock that was set back makes it negative
 		arrival = fmt.Sprintf("%d %d", e.Arrival, e.Age.Microseconds())
 	}
+	personal := Flag(c.Personal(e.UserID))
+	if e.GroupKey != "" { // it has no argument of its own: few have one
+		personal = fmt.Sprint(personal, e.GroupKey)
+	}
 	return append(args, e.ID, e.Category, e.UserID, number(int64(e.Priority)), instant(e.SendAt), instant(e.ExpiresAt),
 		e.CollapseKey, e.Payload, arrival, e.state(), passesOf(c.Settings(e.UserID, e.Category), e.Priority),
-		Flag(c.Personal(e.UserID)), e.GroupKey)
+		personal)
 }
 
 // scheduled is a state as an argument, so that not every entry makes one.

@@ -11,8 +11,8 @@
 --          it was in µs, its state until it is due (t, r; or that of a delivery in flight, see accept_in_flight) and, if
 --          it is restored, 1 when it was deferred before, 2 when it was if it stood in a blocked backlog; 1 when its
 --          priority bypasses the limits, 2 when closed intervals do not hold for it, 3 when it may go sooner than what
---          it comes before, see Plan.Overtakes, and 4 for both; 1 when the user has limits of their own; group key
---          ("": none)
+--          it comes before, see Plan.Overtakes, and 4 for both; 1 when the user has limits of their own, else 0,
+--          and behind it the group key
 --
 -- Result   {deferrals decided: {user, category, how many, rule, …}, 1 when wake-ups were pushed to the queue, and none
 --          were pending, then per notification: when it was accepted in µs, or when the id was known before {when that
@@ -148,7 +148,7 @@ end
 local some_known, wakeups
 do
   local keys, users = {}, {}
-  for i = 4, #ARGV, 13 do
+  for i = 4, #ARGV, 12 do
     keys[#keys + 1], users[#users + 1] = partition .. 'n:' .. ARGV[i], ARGV[i + 2]
   end
   some_known = call('EXISTS', unpack(keys)) > 0
@@ -164,15 +164,17 @@ local function first_with(id)
 end
 
 local result = { deferrals, 0 }
-for i = 4, #ARGV, 13 do
-  local first, nth = first_with(ARGV[i]), (i + 9) / 13
+for i = 4, #ARGV, 12 do
+  local first, nth = first_with(ARGV[i]), (i + 8) / 12
   if first then
     result[#result + 1] = first
   else
     local n = {
       id = ARGV[i], category = ARGV[i + 1], user = ARGV[i + 2], priority = ARGV[i + 3], send_at = ARGV[i + 4],
       expires_at = ARGV[i + 5], collapse = ARGV[i + 6], payload = ARGV[i + 7], arrival = tonumber(ARGV[i + 8]),
-      accepted = now, state = ARGV[i + 9], bypasses = ARGV[i + 10] == '1', personal = ARGV[i + 11] == '1', group = ARGV[i + 12],
+      accepted = now, state = ARGV[i + 9], bypasses = ARGV[i + 10] == '1',
+      personal = string.sub(ARGV[i + 11], 1, 1) == '1',
+      group = string.sub(ARGV[i + 11], 2),
       exempt = ARGV[i + 10] == '2' or ARGV[i + 10] == '4', overtakes = ARGV[i + 10] == '3' or ARGV[i + 10] == '4',
     }
     if not n.arrival then
