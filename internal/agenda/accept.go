@@ -3,8 +3,11 @@ package agenda
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
@@ -25,7 +28,8 @@ type Entry struct {
 	Retrying    bool
 	ExpiresAt   time.Time
 	CollapseKey string
-	GroupKey    string
+	// Target and GroupKey say, with the channel, what may go as one digest.
+	Target, GroupKey string
 	// Payload comes back with the grant. It begins as [OnChannel] says, or a named cap takes it to be on any channel.
 	Payload string
 	// Arrival orders what another store accepted, however late the entry comes, and whatever the clocks say: a later
@@ -48,8 +52,8 @@ const EntriesAtOnce = 64
 func EntryOf(n *notification.Notification, age time.Duration) Entry {
 	return Entry{
 		ID: n.ID, UserID: n.UserID, Category: n.Category, Priority: n.Priority, SendAt: n.SendAt,
-		ExpiresAt: n.ExpiresAt, CollapseKey: n.CollapseKey, GroupKey: n.GroupKey,
-		Payload: OnChannel(n.Channel), Arrival: n.Arrival, Age: age,
+		ExpiresAt: n.ExpiresAt, CollapseKey: n.CollapseKey, Target: n.To,
+		GroupKey: n.GroupKey, Payload: OnChannel(n.Channel), Arrival: n.Arrival, Age: age,
 	}
 }
 
@@ -160,13 +164,23 @@ func (c Config) entryArgs(args []any, e *Entry) []any {
 	if e.Age > 0 { // a clock that was set back makes it negative
 		arrival = fmt.Sprintf("%d %d", e.Arrival, e.Age.Microseconds())
 	}
-	personal := Flag(c.Personal(e.UserID))
-	if e.GroupKey != "" { // it has no argument of its own: few have one
-		personal = fmt.Sprint(personal, e.GroupKey)
+	settings, personal := c.Settings(e.UserID, e.Category), Flag(c.Personal(e.UserID))
+	if group := e.group(settings); group != "" { // it has no argument of its own: few have one
+		personal = fmt.Sprint(personal, group)
 	}
 	return append(args, e.ID, e.Category, e.UserID, number(int64(e.Priority)), instant(e.SendAt), instant(e.ExpiresAt),
-		e.CollapseKey, e.Payload, arrival, e.state(), passesOf(c.Settings(e.UserID, e.Category), e.Priority),
-		personal)
+		e.CollapseKey, e.Payload, arrival, e.state(), passesOf(settings, e.Priority), personal)
+}
+
+// group is the same for what may go as one digest: what has the channel, the target and the group key. It is empty where
+// the category has no digests.
+func (e *Entry) group(s Settings) string {
+	if s.Digest == nil {
+		return ""
+	}
+	channel, _, _ := strings.Cut(strings.TrimPrefix(e.Payload, `{"c":"`), `"`)
+	sum := sha256.Sum256([]byte(channel + "\x00" + e.Target + "\x00" + e.GroupKey))
+	return base64.RawURLEncoding.EncodeToString(sum[:16])
 }
 
 // scheduled is a state as an argument, so that not every entry makes one.

@@ -280,22 +280,25 @@ func checksBefore(name string, guarded bool) string {
 func (c Config) sourceOf(name string, oneServer bool) (string, error) {
 	before := throttle.LogFunctions + moment + c.constants(oneServer) + queue.WakeupFunctions
 	parts := []string{"agenda", "notification", "wakeups", name}
+	digests := []string{"agenda", "notification", "wakeups", "digest"}
 	switch name {
 	case "end", "extend":
 		before, parts = "", []string{name}
 	case "due":
 		before, parts = throttle.LogFunctions, []string{"truce", name}
 	case "sweep":
-		parts = []string{"agenda", "notification", "wakeups", "truce", name}
+		parts = append(digests, "truce", name)
 	case "take":
 		before += throttle.DecideFunctions
-		parts = []string{"agenda", "notification", "wakeups", "limits", "reply", "grants", name}
+		parts = append(digests, "limits", "reply", "company", "grants", name)
 	case "look", "readon":
 		before += throttle.PastFunctions
 		parts = []string{"agenda", "notification", "limits", "ahead", name}
+	case "cancel":
+		parts = append(digests, name)
 	case "settle", "restore":
 		before += throttle.Functions
-		parts = []string{"agenda", "notification", "wakeups", "limits", name}
+		parts = append(digests, "limits", name)
 	}
 	var source strings.Builder
 	source.WriteString(checksBefore(name, c.Guarded))

@@ -2,6 +2,7 @@ package agenda_test
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -103,6 +104,9 @@ func (m *model) note(e agenda.Entry) *note {
 		Accepted: m.moment().Add(-e.Age),
 		Arrival:  cmp.Or(e.Arrival, m.last+1),
 	}}
+	if m.settings[e.Category].Digest != nil {
+		n.Group = n.Channel + " " + e.GroupKey
+	}
 	if !e.SendAt.IsZero() {
 		n.NotBefore = throttle.MicrosOf(e.SendAt)
 	}
@@ -153,6 +157,7 @@ type granting struct {
 	id                                       string
 	at, slot                                 int64
 	generation, attempt, failures, deferrals int
+	items                                    string // that go with it
 }
 
 // taking is the result of one wake-up.
@@ -170,6 +175,7 @@ func (m *model) take(user string, known []string, limit int) taking {
 		m.counts["attempts"]++
 		one := granting{
 			g.ID, int64(g.Admitted), int64(g.Slot), g.Generation, g.Generation - g.Returned, g.Failures, 0,
+			idsOf(g.Note),
 		}
 		if g.Deferred {
 			one.deferrals = 1
@@ -183,6 +189,15 @@ func (m *model) take(user string, known []string, limit int) taking {
 	}
 	m.checkWaits(user, &t)
 	return t
+}
+
+// idsOf writes what goes with a notification.
+func idsOf(n *player.Note) string {
+	var ids []string
+	for _, item := range n.Items() {
+		ids = append(ids, item.ID)
+	}
+	return fmt.Sprint(ids, n.Frozen())
 }
 
 // checkWaits is the promise that nobody waits for longer than max_defer, and a sweep: whoever stays goes, or is looked
@@ -246,7 +261,7 @@ func (m *model) backlog(user, category string) *player.Backlog {
 // gauges are the counts of what is now, by the names in Redis; users and flight are those of sets.
 func (m *model) gauges() map[string]int64 {
 	g := map[string]int64{
-		"waiting": 0, "deferred": 0, "capped": 0, "quiet": 0, "scheduled": 0, "retrying": 0, "held": 0,
+		"waiting": 0, "deferred": 0, "capped": 0, "quiet": 0, "scheduled": 0, "retrying": 0, "held": 0, "joined": 0,
 		"users": 0, "flight": 0,
 	}
 	for _, a := range m.users {
@@ -270,6 +285,8 @@ func (m *model) gauges() map[string]int64 {
 		if n.Held {
 			g["held"]++
 		}
+		g["joined"] += int64(len(n.Items()))
+		g["flight"] -= int64(len(n.Items()))
 	}
 	return g
 }

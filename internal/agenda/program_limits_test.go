@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/player"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
@@ -69,6 +70,9 @@ func (p *program) randomSettings() agenda.Settings {
 		s.ExemptFrom = notification.Priority(p.rand.IntN(int(notification.PriorityLow)))
 		s.Drops = s.Plan.Closed[0].From%3 == 0
 	}
+	if p.rand.IntN(3) == 0 {
+		s.Digest = p.randomDigest()
+	}
 	return s
 }
 
@@ -119,6 +123,27 @@ func (l limits) settings(r *rand.Rand) agenda.Settings {
 		s.MaxDefer = time.Duration(1+r.IntN(8000)) * time.Millisecond
 	}
 	return s
+}
+
+// randomDigest has what waits go as one.
+func (p *program) randomDigest() *player.Digest {
+	d := &player.Digest{
+		MaxItems: 2 + p.rand.IntN(4), Alone: notification.Priority(p.rand.IntN(3)), Bundles: p.rand.IntN(4) == 0,
+	}
+	some := func() time.Duration { return time.Duration(1+p.rand.IntN(5000)) * time.Millisecond }
+	switch p.rand.IntN(6) {
+	case 0, 1:
+		d.Wait = some()
+	case 2:
+		d.Extend, d.Max = some(), some()
+	case 3:
+		at := p.model.moment().Add(-some())
+		for range 1 + p.rand.IntN(6) {
+			d.Moments = append(d.Moments, at)
+			at = at.Add(some())
+		}
+	}
+	return d
 }
 
 // countInstead has the rules of a plan be counted by an algorithm that keeps no log.

@@ -151,7 +151,9 @@ func (p *program) grantings(grants []*dispatch.Grant) []granting {
 		}
 		slot := p.model.now + micros(g.SlotIn)
 		at := g.AdmittedAt.UnixMicro()
-		all = append(all, granting{id, at, slot, g.Generation, g.Attempt, g.Failures, g.Deferrals})
+		all = append(all, granting{
+			id, at, slot, g.Generation, g.Attempt, g.Failures, g.Deferrals, fmt.Sprint(g.Items, g.Frozen),
+		})
 	}
 	return all
 }

@@ -20,7 +20,8 @@ var letters = map[dispatch.Disposition]any{
 
 // Settle writes the disposition of a grant.
 func (a *Agendas) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outcome) (dispatch.Settlement, error) {
-	if (o.Disposition == dispatch.Delivered || o.Disposition == dispatch.Failed) && !o.Refund {
+	plain := !o.Refund && len(g.Items) == 0
+	if plain && (o.Disposition == dispatch.Delivered || o.Disposition == dispatch.Failed) {
 		ended, err := a.ends[g.Partition].Do(ctx, endRequest{g, o})
 		if err != nil || !ended.leaseEnded {
 			return ended.Settlement, keyspace.Fault(err)
@@ -28,7 +29,7 @@ func (a *Agendas) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outc
 	}
 	args := make([]any, 0, 32)
 	args = append(args, g.Category, g.UserID, g.Notification.ID, number(int64(g.Generation)), letters[o.Disposition],
-		o.Reason, micros(o.RetryAfter), Flag(o.Refund), countOf(o), a.retention,
+		o.Reason, micros(o.RetryAfter), slotOf(g, o), countOf(o), a.retention,
 		strconv.FormatInt(g.Epoch, 10), a.cfg.replyOf(o))
 	if o.Refund {
 		args = a.cfg.Settings(g.UserID, g.Category).Plan.Args(args)
@@ -96,6 +97,18 @@ func (a *Agendas) endAll(ctx context.Context, partition int, deliveries []endReq
 		results[i].Stale, results[i].leaseEnded = written[i] == 0, written[i] == 2
 	}
 	return results, nil
+}
+
+// slotOf says, in the form that the script reads, whether the slot is refunded, and whether the grant carries a digest.
+func slotOf(g *dispatch.Grant, o dispatch.Outcome) any {
+	n := int64(0)
+	if o.Refund {
+		n++
+	}
+	if len(g.Items) > 0 {
+		n += 2
+	}
+	return number(n)
 }
 
 // countOf says, in the form that the script reads, what an outcome counts as.

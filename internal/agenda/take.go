@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
@@ -116,7 +117,7 @@ func (a *Agendas) takeArgs(args []any, r dispatch.TakeRequest) []any {
 // passesOf says for a script what a priority does not wait for: 1 for nothing, 2 for closed intervals, 3 for what it
 // comes before, 4 for both.
 func passesOf(s Settings, p notification.Priority) any {
-	exempt, overtakes := len(s.Plan.Closed) > 0 && p.AtLeast(s.ExemptFrom), s.Plan.Overtakes(int(p))
+	exempt, overtakes := len(s.Plan.Closed) > 0 && p.AtLeast(s.ExemptFrom), s.Overtakes(p)
 	switch {
 	case p.AtLeast(s.BypassFrom):
 		return "1"
@@ -134,7 +135,7 @@ func passesOf(s Settings, p notification.Priority) any {
 func settingsArgs(args []any, s Settings) []any {
 	size := len(args)
 	args = s.Plan.Args(append(args, "", micros(s.MaxDefer), strconv.Itoa(int(s.BypassFrom)), strconv.Itoa(int(s.ExemptFrom)),
-		micros(s.Paused), Flag(s.Drops), s.Basis.String()))
+		micros(s.Paused), Flag(s.Drops), s.Digest.Text(), s.Basis.String()))
 	args[size] = strconv.Itoa(len(args) - size - 1)
 	return args
 }
@@ -204,7 +205,8 @@ func (r *takeReply) wakeup(userID string) dispatch.WakeupResult {
 func (r *takeReply) grant(userID string) *dispatch.Grant {
 	id, category, at, slot := r.Text(), r.Text(), r.Number(), r.Number()
 	r.agendas.reportShadows(userID, category, r.Number())
-	return &dispatch.Grant{
+	id, items, carries := strings.Cut(id, " ")
+	g := &dispatch.Grant{
 		Backlog:      dispatch.Backlog{Partition: r.partition, UserID: userID, Category: category},
 		Notification: &notification.Notification{ID: id},
 		AdmittedAt:   throttle.Micros(at).Time(),
@@ -215,4 +217,9 @@ func (r *takeReply) grant(userID string) *dispatch.Grant {
 		Deferrals: int(r.Number()), History: r.Text(), WaitsSince: throttle.Micros(r.Number()).Time(),
 		Basis: notification.ParseBasis(r.Text()), Epoch: r.epoch,
 	}
+	if carries {
+		items, g.Frozen = strings.CutPrefix(items, "+ ")
+		g.Items = strings.Fields(items)
+	}
+	return g
 }

@@ -118,6 +118,10 @@ type Grant struct {
 	// Deferrals is how often it was deferred; History is what the store remembers of that, in the store's own format.
 	Deferrals int
 	History   string
+	// Items are the notifications that go with this one as one digest, beside itself. Frozen says that it may have
+	// reached somebody before: they are the same again.
+	Items  []string
+	Frozen bool
 	// Payload is what the store needs to complete the notification.
 	Payload string
 	// ArrivedAt is when the notification was accepted.

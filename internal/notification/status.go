@@ -37,6 +37,8 @@ const (
 	ReasonReplaced    = "collapse_key"
 	ReasonOptedOut    = "opted_out"
 	ReasonQuietHours  = "quiet_hours"
+	// ReasonDigest is that of what went with a digest, and of what waits for company.
+	ReasonDigest = "digest"
 	// ReasonRemoved is that of a notification that waits because the policy does not name its category.
 	ReasonRemoved = "category_removed"
 	// ReasonMoved is followed by the id under which the notification goes on, over another channel.

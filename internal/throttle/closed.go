@@ -93,6 +93,9 @@ type Cause struct {
 	Closed bool
 }
 
+// DigestRule stands for a rule where something waits to go together with others.
+const DigestRule = 999
+
 // CauseOf reads the number that a script gives for a cause: 0 for none, the place of a rule from 1 on; below 0 a closed
 // interval decides, and −1 stands for 0, −2 for 1.
 func CauseOf(number int64) Cause {

@@ -16,10 +16,12 @@ type fields struct {
 	Category string `letter:"c"`
 	Payload  string `letter:"b"` // begins with {"c":"CHANNEL"; to all else it is opaque
 	Priority string `letter:"p"`
-	Bypasses string `letter:"i"`  // 1 when its priority bypasses
-	Collapse string `letter:"k"`  // its collapse key
-	Group    string `letter:"gr"` // its group key
-	State    string `letter:"s"`  // one of States
+	Bypasses string `letter:"i"` // 1 when its priority bypasses
+	Collapse string `letter:"k"` // its collapse key
+	// Group is the same for what may go as one digest: what has the channel, the target and the group key. It is only
+	// kept where the category has digests.
+	Group string `letter:"gr"`
+	State string `letter:"s"` // one of States
 
 	Accepted  string `letter:"at"` // when it was accepted
 	Arrival   string `letter:"v"`  // the number of its place among all others of its priority
@@ -32,6 +34,8 @@ type fields struct {
 	Admitted   string `letter:"m"`  // the moment of its latest grant
 	Basis      string `letter:"on"` // of that grant: the policy's version and, where it mattered, the time zone
 	Caps       string `letter:"w"`  // the named caps that count that grant
+	Digest     string `letter:"of"` // the carrier of the digest that it is in, or went with; see digest.lua
+	Frozen     string `letter:"is"` // 1 for the carrier of a digest that may have reached somebody
 	Returned   string `letter:"o"`  // how many grants came back untried
 	Failures   string `letter:"f"`
 	Crashes    string `letter:"x"`

@@ -11,8 +11,8 @@
 --          it was in µs, its state until it is due (t, r; or that of a delivery in flight, see accept_in_flight) and, if
 --          it is restored, 1 when it was deferred before, 2 when it was if it stood in a blocked backlog; 1 when its
 --          priority bypasses the limits, 2 when closed intervals do not hold for it, 3 when it may go sooner than what
---          it comes before, see Plan.Overtakes, and 4 for both; 1 when the user has limits of their own, else 0,
---          and behind it the group key
+--          it comes before, and 4 for both; 1 when the user has limits of their own, else 0, and behind it what is
+--          the same for all that may go as one digest (nothing: it goes alone)
 --
 -- Result   {deferrals decided: {user, category, how many, rule, …}, 1 when wake-ups were pushed to the queue, and none
 --          were pending, then per notification: when it was accepted in µs, or when the id was known before {when that

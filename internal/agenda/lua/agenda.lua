@@ -5,7 +5,7 @@
 -- that they share its hash tag and with it a slot. Per partition:
 --   c          hash   counts: the gauges waiting, deferred (of these capped, which wait for the user's cap, and quiet,
 --                     which wait for the end of a closed interval), scheduled, retrying (of these held, which wait for
---                     their provider, not after a failure); the totals; in a guarded store the deferrals of each
+--                     their provider, not after a failure), joined, the items of digests; the totals; in a guarded store the deferrals of each
 --                     category
 --   a          string the highest arrival, see place
 --   e          zset   in flight: notification → end of its lease
@@ -50,6 +50,7 @@
 --   x:<name>   hash   collapse key → the waiting notification that has it
 --   h:…        string arrival of the newest with a collapse key; its name holds the key's length, the key and the
 --                     backlog
+--   digest:…   list   the items of the digest that a notification carries, see digest.lua
 -- and the limiter's keys: <algorithm>:<name>, u:<user> the log of the user's cap, cap:<cap>:<user> that of a named cap,
 -- whose name holds no colon. Per notification:
 --   n:<id>     hash   the notification. Scripts write F.<word> for a field and S.<word> for a state, see keyspace/words.go
@@ -92,7 +93,7 @@ end
 --   rule    the number in the plan of the rule that blocks it; below 0 a closed interval does
 --   capped  1 when that rule is the user's cap, 3 when it is a named cap; 2 when its category is paused: then no rule
 --           blocks it, yet nothing goes; and 4 more while a round that could not look at all backlogs goes on with
---           the others: nothing of this one could go a moment ago
+--           the others: nothing of this one could go a moment ago; and 8 more once a closed interval has blocked it
 --   since   when it was blocked last; 0 when it never was
 --   fresh   how many in it have not been deferred: they came while it was not blocked, or they bypass
 --   blocks  how often it was blocked since it was last empty
@@ -110,11 +111,12 @@ do
     local state = states[text]
     if state then return state end
     local next_, rule, capped, since, fresh, blocks, most, ready, already =
-      string.match(text, '^(%d+) (%-?%d+) (%d) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
-    local held = tonumber(capped) % 4
+      string.match(text, '^(%d+) (%-?%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+    local flags = tonumber(capped)
+    local held = flags % 4
     state = {
       next = tonumber(next_), rule = tonumber(rule), capped = held == 1, paused = held == 2, named = held == 3,
-      seen = tonumber(capped) >= 4, since = tonumber(since), fresh = tonumber(fresh), blocks = tonumber(blocks),
+      seen = flags % 8 >= 4, bundled = flags >= 8, since = tonumber(since), fresh = tonumber(fresh), blocks = tonumber(blocks),
       most = tonumber(most), ready = tonumber(ready), counted = tonumber(already),
     }
     states[text] = state
@@ -144,7 +146,8 @@ do
         agenda.size = agenda.size + 1
         agenda.backlogs[category] = {
           category = category, name = name, key = partition .. 'w:' .. name, next = state.next, rule = state.rule,
-          capped = state.capped, paused = state.paused, named = state.named, seen = state.seen, since = state.since,
+          capped = state.capped, paused = state.paused, named = state.named, seen = state.seen, bundled = state.bundled,
+          since = state.since,
           fresh = state.fresh, blocks = state.blocks, most = state.most, ready = state.ready,
           counted = state.counted,
         }

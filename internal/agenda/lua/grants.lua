@@ -139,8 +139,11 @@ do
     local exempt, bound = first.priority <= category_settings.exempt, nil
     local drops = category_settings.drops and not exempt
     plan.expires = tonumber(first.expires)
-    backlog.at, backlog.why, bound = decide_now(plan, math.max(now, backlog.granted or 0), exempt or drops)
-    backlog.bound = math.max(bound, backlog.next)
+    local from, joined_by = math.max(now, backlog.granted or 0), company.until_when(backlog, category_settings)
+    backlog.at, backlog.why, bound = decide_now(plan, math.max(from, joined_by), exempt or drops)
+    if joined_by > from and backlog.at == joined_by then backlog.why = DIGEST end
+    if joined_by > 0 and not (exempt or drops) then joined_by = open(plan, joined_by) end
+    backlog.bound = math.max(bound, backlog.next, joined_by)
     local since = math.max(first.accepted, first.not_before)
     if backlog.at - since > category_settings.max_defer then return 'max_defer' end
     return is_dropped(backlog, drops) and 'quiet_hours' or nil
@@ -246,17 +249,33 @@ do
     return which
   end
 
+  -- take_along has items go with the first of a backlog, which was granted. It returns all of them as the
+  -- reply has them.
+  local function take_along(agenda, backlog, items)
+    local n = backlog.first
+    if n.generation > 1 and digests.is_frozen(n.id) then return digests.with_items(n.id) end
+    if #items == 0 then return n.id end
+    for _, id in ipairs(items) do remove_waiting(agenda, id) end
+    digests.join(n.id, items)
+    budget = budget - #items
+    return n.id .. ' ' .. table.concat(items, ' ')
+  end
+
   -- grant grants the first of a backlog: it charges the windows, sets a lease, and removes it from the backlog.
   function grant(agenda, backlog, request)
     local n, at, slot = backlog.first, backlog.at, slot_of(backlog)
+    local category_settings, items = request.settings[backlog.category], {}
+    if company.begins(backlog, category_settings) then
+      items = company.of(backlog, category_settings)
+    end
     local key = partition .. 'n:' .. n.id
     n.generation = n.generation + 1
-    local generation, basis = digits(n.generation), request.settings[backlog.category].basis
+    local generation, basis = digits(n.generation), category_settings.basis
     redis.call('ZREM', backlog.key, n.id)
     if n.strays then redis.call('ZREM', strays_of(backlog), n.id) end
     release_collapse(backlog.category, agenda.user, n.id, n.collapse)
     if n.expires then redis.call('ZREM', partition .. 'y', n.id) end
-    local shadows = n.priority > request.settings[backlog.category].bypass and shadowed(backlog.plan, now, at) or 0
+    local shadows = n.priority > category_settings.bypass and shadowed(backlog.plan, now, at) or 0
     charge(backlog.plan, now, at, n.id .. '#' .. generation)
     backlog.granted = math.max(at, backlog.granted or 0)
     local fields = { F.state, S.sending, F.generation, generation, F.admitted, digits(at), F.basis, basis }
@@ -273,7 +292,7 @@ do
     count('attempts', 1)
     budget, looks = budget - 1, looks + 1 + #backlog.plan.rules -- this look was not in vain
     request.grants = request.grants + 1
-    put_grant(n.id, backlog.category, at, slot, shadows, n.generation, n.generation - n.returned, n.failures,
+    put_grant(take_along(agenda, backlog, items), backlog.category, at, slot, shadows, n.generation, n.generation - n.returned, n.failures,
       n.accepted, n.payload, n.deferrals, n.history, math.max(n.accepted, n.not_before), basis)
     has_given = true
     note_in_round(generation .. ' ' .. n.id .. ' ')
@@ -362,14 +381,14 @@ do
     return rule.per, counter and backlog.why ~= r and 1 or 0
   end
 
-  -- most_before_expiry returns how many of a backlog the rules allow at most before the end of max_defer; 0 for any
-  -- number.
-  local function most_before_expiry(backlog, max_defer)
+  -- most_before_expiry returns how many of a backlog the rules allow at most before the end of max_defer, so many at a
+  -- time; 0 for any number.
+  local function most_before_expiry(backlog, max_defer, items)
     local plan, left, most = backlog.plan, math.max(0, now + max_defer - backlog.at), nil
     for r, rule in ipairs(plan.rules) do
       if holds_all(plan, rule) then
         local per, begun = window_of(backlog, r)
-        local n = rule.max * (math.floor(left / per) + 1 + begun)
+        local n = rule.max * items * (math.floor(left / per) + 1 + begun)
         if not most or n < most then most = n end
       end
     end
@@ -377,12 +396,12 @@ do
   end
 
   -- earliest_slot returns the earliest possible slot of the last of a backlog.
-  local function earliest_slot(backlog)
+  local function earliest_slot(backlog, items)
     local plan, slot = backlog.plan, backlog.at
     for r, rule in ipairs(plan.rules) do
       if holds_all(plan, rule) then
         local per, begun = window_of(backlog, r)
-        local windows = math.max(0, math.floor((size_of(backlog) - 1) / rule.max) - begun)
+        local windows = math.max(0, math.floor((size_of(backlog) - 1) / (rule.max * items)) - begun)
         slot = math.max(slot, backlog.at + math.floor(windows * per))
       end
     end
@@ -392,15 +411,20 @@ do
   -- block blocks a backlog until its first may go, and expires the last of it that can't go within max_defer. It returns
   -- false when it must not end them, or the budget is used up.
   function block(agenda, backlog, category_settings)
-    local most = most_before_expiry(backlog, category_settings.max_defer)
+    local digest = category_settings.digest
+    local items = digest and digest.most or 1
+    local most = most_before_expiry(backlog, category_settings.max_defer, items)
     while most > 0 and size_of(backlog) > most do
       if not may_end(agenda) then return false end
       local last = redis.call('ZRANGE', backlog.key, '-1', '-1')[1]
-      expire_overdue(agenda, last, earliest_slot(backlog), category_settings)
+      expire_overdue(agenda, last, earliest_slot(backlog, items), category_settings)
     end
     local why, rules = backlog.why, backlog.plan.rules
     local rule, held = rules[why], rules[why < 0 and -1 - why or why]
     backlog.named = held ~= nil and held.named ~= nil
+    backlog.bundled = backlog.bundled or why < 0
+    -- One more may fill the digest that its first waits for.
+    if why == DIGEST or why == -1 - DIGEST then most = most > 0 and math.min(most, digest.most - 1) or digest.most - 1 end
     set_blocked(agenda, backlog, backlog.at, backlog.why, rule ~= nil and rule.kind == KIND_CAP, most)
     return true
   end

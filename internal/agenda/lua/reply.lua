@@ -82,7 +82,7 @@ local function put_grants_in_flight(given)
     if state == S.sending and generation == of then
       of, admitted, accepted, grants = tonumber(of), tonumber(admitted), tonumber(accepted), grants + 1
       local since = math.max(accepted, tonumber(not_before or 0), tonumber(backed_off or 0))
-      put_grant(id, category, admitted, admitted, 0, of, of - tonumber(returned or 0), tonumber(failures or 0), accepted,
+      put_grant(digests.with_items(id), category, admitted, admitted, 0, of, of - tonumber(returned or 0), tonumber(failures or 0), accepted,
         payload, tonumber(deferrals or 0), history or '', since, basis or '')
     end
   end

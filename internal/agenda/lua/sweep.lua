@@ -32,9 +32,10 @@ local function end_lease(id)
     digits(generation - (returned or 0)) .. ' ' .. (basis or ''))
   if not GUARDED and redis.call('HINCRBY', key, F.crashes, '1') >= max_crashes then
     finish(id, category, S.failed, 'crash_loop', retention)
+    digests.end_items(id, category, S.failed, retention)
     return
   end
-  if superseded(category, user, id) then
+  if not digests.freeze(id) and superseded(category, user, id) then
     finish(id, category, S.replaced, 'collapse_key', retention)
     return
   end

@@ -16,7 +16,8 @@
 --          and the number of its settings
 -- then     how many settings follow; each is how many arguments it has, then these: max_defer in µs; the least urgent
 --          priority that bypasses (0: none, 9: all); the least urgent that is exempt from closed intervals; how long
---          the category is paused in µs (0: not paused); 1 when what is due in a closed interval ends; the basis:
+--          the category is paused in µs (0: not paused); 1 when what is due in a closed interval ends; how what waits
+--          goes as one, see Digest.Text in Go; the basis:
 --          version of the policy and time zone, to be kept with what is granted; the plan, see read_plan
 -- then     how many wake-ups are released; of each: user, generation
 -- then     the requested wake-ups; of each: user, generation, number of categories, and of each its name and the number
@@ -30,7 +31,7 @@
 --          how many foreign tasks; of each: id, message
 --
 --          A wake-up's result is:
---          number of grants; of each: id, category, at, slot, rule, generation, attempt, failures, accepted at, payload,
+--          number of grants; of each: id and what goes with it, parted by spaces, category, at, slot, rule, generation, attempt, failures, accepted at, payload,
 --          deferrals, history, since when max_defer counts, basis
 --          four times the number of deferrals that were decided; of each: user, category, how many, rule
 --          0 when the wake-up is gone, 2 when it was pushed to the queue to come at once, 1 when this process holds it
@@ -62,7 +63,7 @@ do
     local after = cursor + 1 + next_number()
     settings[i] = {
       max_defer = next_number(), bypass = next_number(), exempt = next_number(), paused = next_number(),
-      drops = next_arg() == '1', basis = next_arg(), plan = read_plan(cursor),
+      drops = next_arg() == '1', digest = company.read(next_arg()), basis = next_arg(), plan = read_plan(cursor),
     }
     cursor = after
   end

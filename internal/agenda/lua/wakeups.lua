@@ -75,7 +75,7 @@ local function save_agenda(agenda)
       local held = backlog.paused and 2 or backlog.capped and 1 or backlog.named and 3 or 0
       fields[#fields + 1] = backlog.category
       fields[#fields + 1] = string.format('%d %d %d %d %d %d %d %d %d', backlog.next, backlog.rule,
-        backlog.seen and held + 4 or held, backlog.since, backlog.fresh, backlog.blocks, backlog.most,
+        held + (backlog.seen and 4 or 0) + (backlog.bundled and 8 or 0), backlog.since, backlog.fresh, backlog.blocks, backlog.most,
         backlog.ready, backlog.counted)
     end
   end

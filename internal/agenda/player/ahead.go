@@ -244,6 +244,9 @@ func (h *Ahead) tell(f *Fate, n *Note, at throttle.Micros) {
 			from, by.Closed = opens, true
 		}
 	}
+	if company := b.companyUntil(n); company >= at && company > h.begin {
+		from, by = company, throttle.Cause{Rule: throttle.DigestRule}
+	}
 	if from >= at {
 		f.By = by
 	}

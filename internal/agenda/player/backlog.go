@@ -30,7 +30,9 @@ type Backlog struct {
 	// ready is since when what is in it may go, as far as the end of a block or of a pause says so; paused while it is.
 	ready  throttle.Micros
 	paused bool
-	first  decision
+	// bundled says that a closed interval has blocked it since it was last empty.
+	bundled bool
+	first   decision
 	// granted is the latest moment that the take at work granted in it; looked says that it decided anything.
 	granted throttle.Micros
 	looked  bool
@@ -139,9 +141,9 @@ func without(notes []*Note, i int) []*Note {
 }
 
 // overtakes reports whether a notification may go sooner than those that block its backlog: it comes before them, and
-// some limit keeps a part for it or does not count it.
+// some limit keeps a part for it or does not count it, or it waits for no company.
 func (b *Backlog) overtakes(n *Note) bool {
-	return (len(b.notes) == 0 || inOrder(n, b.notes[0]) < 0) && b.settings.Plan.Overtakes(int(n.Priority))
+	return (len(b.notes) == 0 || inOrder(n, b.notes[0]) < 0) && b.settings.Overtakes(n.Priority)
 }
 
 // block has all of a backlog wait for what was decided of the first. What stands further behind than the limits can let
@@ -152,8 +154,13 @@ func (b *Backlog) block() {
 	for i := len(b.notes) - 1; i >= 0 && b.living() > b.inTime; i-- {
 		b.giveUp(b.notes[i], b.earliestOfLast(b.living()+b.unread))
 	}
+	if d := b.settings.Digest; b.first.by.Rule == throttle.DigestRule {
+		b.inTime = min(b.inTime, d.MaxItems-1) // one more may fill it
+	}
 	b.blocked, b.by = b.first.at, b.first.by
-	b.capped = !b.by.Closed && b.by.Rule >= 0 && b.settings.Plan.Rules[b.by.Rule].Kind == throttle.KindCap
+	b.bundled = b.bundled || b.by.Closed
+	b.capped = !b.by.Closed && b.by.Rule >= 0 && b.by.Rule != throttle.DigestRule &&
+		b.settings.Plan.Rules[b.by.Rule].Kind == throttle.KindCap
 	for _, n := range b.fresh {
 		if n.passes {
 			b.agenda.deferOne(n)
@@ -181,7 +188,7 @@ func (b *Backlog) most(now throttle.Micros) int {
 	for i, r := range b.settings.Plan.Rules {
 		if r.Channels == "" {
 			per, begun := b.windowOf(i)
-			most = min(most, r.Max*(int(left/per)+1+begun))
+			most = min(most, r.Max*b.settings.AtOnce()*(int(left/per)+1+begun))
 		}
 	}
 	return most
@@ -193,7 +200,7 @@ func (b *Backlog) earliestOfLast(size int) throttle.Micros {
 	for i, r := range b.settings.Plan.Rules {
 		if r.Channels == "" {
 			per, begun := b.windowOf(i)
-			slot = max(slot, b.first.at.Add(time.Duration(max(0, (size-1)/r.Max-begun))*per))
+			slot = max(slot, b.first.at.Add(time.Duration(max(0, (size-1)/(r.Max*b.settings.AtOnce())-begun))*per))
 		}
 	}
 	return slot
@@ -228,7 +235,8 @@ func (b *Backlog) tidy() {
 		b.unblock(b.agenda.now)
 	}
 	if len(b.notes) == 0 {
-		b.notes, b.fresh, b.ready, b.paused, b.oldest = nil, b.fresh[:0], 0, false, math.MaxInt64
+		b.notes, b.fresh, b.ready, b.oldest = nil, b.fresh[:0], 0, math.MaxInt64
+		b.paused, b.bundled = false, false
 	}
 }
 

@@ -18,6 +18,8 @@ import (
 // Note is a notification, as its agenda knows it.
 type Note struct {
 	ID, Category, Channel, CollapseKey string
+	// Group is the same for what may go as one digest; empty for what goes alone.
+	Group string
 
 	// Priority is its place; [notification.Released] is before all others.
 	Priority notification.Priority
@@ -45,9 +47,11 @@ type Note struct {
 	Probe   bool
 	MaxWait *time.Duration
 
-	bypasses    bool  // as the settings were when it came
-	place       int64 // its arrival, unless it took over that of what it replaced, or went to the end
-	passes      bool  // in its backlog, and not deferred with it
+	items       []*Note // those that go with it, or went when its delivery was tried
+	frozen      bool    // that may have reached somebody
+	bypasses    bool    // as the settings were when it came
+	place       int64   // its arrival, unless it took over that of what it replaced, or went to the end
+	passes      bool    // in its backlog, and not deferred with it
 	ghost       bool
 	slot        throttle.Micros // that comes too late for max_defer, or the earliest that it may be, unless decided
 	decided     bool
@@ -242,7 +246,8 @@ func (a *Agenda) placeLater(n *Note) int {
 	return i
 }
 
-// Cancel ends a notification that waits, and reports whether it did.
+// Cancel ends a notification that waits, and reports whether it did. A digest that may have reached somebody does not
+// count as waiting.
 func (a *Agenda) Cancel(now throttle.Micros, n *Note) bool {
 	return a.withdraw(now, n, notification.StatusCancelled, notification.ReasonCancelled)
 }
@@ -255,7 +260,7 @@ func (a *Agenda) Expire(now throttle.Micros, n *Note) bool {
 
 func (a *Agenda) withdraw(now throttle.Micros, n *Note, status notification.Status, reason string) bool {
 	a.now = now
-	if !a.leave(n) {
+	if n.frozen || !a.leave(n) {
 		return false
 	}
 	a.end(n, status, reason)

@@ -18,6 +18,9 @@ func ReasonOf(plan throttle.Plan, by throttle.Cause) string {
 
 // besideOf names the rule that decides, or would decide without closed intervals.
 func besideOf(plan throttle.Plan, by throttle.Cause) string {
+	if by.Rule == throttle.DigestRule {
+		return notification.ReasonDigest
+	}
 	if by.Rule < 0 || by.Rule >= len(plan.Rules) { // the plan may have changed since
 		return ""
 	}

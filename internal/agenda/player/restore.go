@@ -56,10 +56,11 @@ func (a *Agenda) Beyond(n *Note) bool {
 	return n.Status == notification.StatusQueued && b.unread > 0 && (b.last == nil || inOrder(n, b.last) > 0)
 }
 
-// short reports whether what goes first in the backlog was not put in yet.
+// short reports whether what goes first in the backlog was not put in yet, or what may go with it.
 func (b *Backlog) short() bool {
 	return b.unread > 0 && b.pausedUntil() <= b.agenda.now &&
-		(len(b.notes) == 0 || b.last == nil || inOrder(b.notes[0], b.last) > 0)
+		(len(b.notes) == 0 || b.last == nil || inOrder(b.notes[0], b.last) > 0 ||
+			b.settings.Digest != nil && len(b.notes) <= reach)
 }
 
 // Hold says that one that waits has a collapse key.

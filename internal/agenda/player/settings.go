@@ -22,6 +22,8 @@ type Settings struct {
 	// Drops says that what is due in a closed interval of the plan ends, instead of waiting for the end of the
 	// interval.
 	Drops bool
+	// Digest is how what waits goes as one; nil for not.
+	Digest *Digest
 	// Paused is how long nothing of the category is granted; 0 while operators do not pause it.
 	Paused time.Duration
 	// Removed says that the policy does not name the category: nothing of it is granted until it does.
@@ -48,7 +50,8 @@ func (s Settings) PausedBy() string {
 // Same reports whether both are the same for a script.
 func (s Settings) Same(o Settings) bool {
 	return s.MaxDefer == o.MaxDefer && s.BypassFrom == o.BypassFrom && s.ExemptFrom == o.ExemptFrom &&
-		s.Paused == o.Paused && s.Drops == o.Drops && s.Basis == o.Basis && s.Plan.Equal(o.Plan)
+		s.Paused == o.Paused && s.Drops == o.Drops && s.Basis == o.Basis && s.Digest.same(o.Digest) &&
+		s.Plan.Equal(o.Plan)
 }
 
 // bypasses reports whether a priority waits for nothing; exempts whether closed intervals do not hold for it.

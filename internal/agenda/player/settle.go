@@ -48,6 +48,37 @@ func (a *Agenda) became(n *Note, o dispatch.Outcome) {
 	if o.Failure {
 		n.Failures++
 	}
+	if o.Disposition == dispatch.Retry && !o.Refund {
+		n.freeze()
+	}
+	a.goesOn(n, o)
+	switch {
+	case n.frozen && (o.Disposition == dispatch.Retry || o.Disposition == dispatch.Returned):
+	case n.Status == notification.StatusDelivered || n.Status == notification.StatusFailed:
+		a.endItems(n, n.Status)
+	default: // nobody got anything: each goes on by itself
+		for _, item := range n.dissolve() {
+			a.itemGoesOn(item, o)
+		}
+	}
+}
+
+// itemGoesOn has one that was in a digest go on by itself.
+func (a *Agenda) itemGoesOn(n *Note, o dispatch.Outcome) {
+	if o.Disposition != dispatch.Retry {
+		o = dispatch.Outcome{Disposition: dispatch.Returned, RetryAfter: o.RetryAfter}
+	}
+	if o.Failure {
+		n.Failures++
+	}
+	returned := n.Returned
+	a.goesOn(n, o)
+	n.Returned = returned // it was no grant of its own
+}
+
+// goesOn has one go on as an outcome says.
+func (a *Agenda) goesOn(n *Note, o dispatch.Outcome) {
+	b := a.track(n.Category)
 	due, disposition, reason := a.now.Add(o.RetryAfter), o.Disposition, o.Reason
 	untried := disposition == dispatch.Returned || disposition == dispatch.Retry && o.Untried
 	if disposition == dispatch.Retry && n.expired(due) {
@@ -101,9 +132,11 @@ func (a *Agenda) Sweep(now throttle.Micros) {
 		switch {
 		case n.Crashes >= a.cfg.MaxCrashes:
 			a.end(n, notification.StatusFailed, notification.ReasonCrashLoop)
-		case a.superseded(n):
+			a.endItems(n, n.Status)
+		case len(n.items) == 0 && a.superseded(n):
 			a.end(n, notification.StatusReplaced, notification.ReasonReplaced)
 		default:
+			n.freeze()
 			n.lapsed = n.Generation
 			a.track(n.Category).enter(n, n.bypasses)
 		}

@@ -143,12 +143,16 @@ func (b *Backlog) decide(first *Note) decision {
 	if b.settings.bypasses(first.Priority) {
 		return decision{true, b.window.Bypass(a.now, first.head()), throttle.Cause{Rule: throttle.NoRule}}
 	}
-	at, rule := b.window.Next(max(a.now, b.granted), first.head())
+	from, company := max(a.now, b.granted), b.companyUntil(first)
+	at, rule := b.window.Next(max(from, company), first.head())
 	d := decision{known: true, at: at, by: throttle.Cause{Rule: rule}}
 	if b.waitsForHours(first) {
 		if opens := b.settings.Plan.Open(a.cfg.User, at, first.Expires); opens > at {
 			d.at, d.by.Closed = opens, true
 		}
+	}
+	if company > from && d.at == company {
+		d.by.Rule = throttle.DigestRule
 	}
 	return d
 }
@@ -171,12 +175,14 @@ func (b *Backlog) grant() Granted {
 	if !b.settings.bypasses(n.Priority) {
 		g.Shadowed = b.window.Shadowed(a.now, at, n.head())
 	}
+	items := b.company(n)
 	a.leave(n)
 	b.granted, b.first.known = max(b.granted, at), false
 	n.Status, n.Admitted, n.Leased, n.lapsed = notification.StatusSending, at, at.Add(a.cfg.Lease), 0
 	a.cfg.Going(n)
 	n.Generation++
 	a.flight = append(a.flight, n)
+	a.join(n, items)
 	b.window.Charge(a.now, at, n.head(), n.Token())
 	return g
 }
@@ -187,7 +193,8 @@ func (b *Backlog) slot(n *Note) throttle.Micros {
 	bound := throttle.Micros(0)
 	switch {
 	case !b.settings.bypasses(n.Priority):
-		bound = b.window.Bound(max(a.now, b.granted), n.head())
+		company := b.companyUntil(n)
+		bound = max(company, b.window.Bound(max(a.now, b.granted, company), n.head()))
 		if b.waitsForHours(n) {
 			bound = b.settings.Plan.Open(a.cfg.User, bound, n.Expires)
 		}
