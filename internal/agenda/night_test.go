@@ -92,7 +92,7 @@ func TestANightEndsForMany(t *testing.T) {
 	for _, number := range []string{"first", "second"} {
 		for i := range users {
 			user := fmt.Sprint("user", i)
-			w.accept(agenda.Entry{ID: number + " of " + user, UserID: user})
+			w.accept(agenda.Entry{ID: number + "-of-" + user, UserID: user})
 		}
 	}
 	var load [seconds]int
@@ -102,7 +102,7 @@ func TestANightEndsForMany(t *testing.T) {
 			load[after/time.Second]++
 		}
 		number := map[bool]string{false: "first", true: "second"}[gone[g.UserID]]
-		if g.Notification.ID != number+" of "+g.UserID {
+		if g.Notification.ID != number+"-of-"+g.UserID {
 			t.Errorf("%q goes as the %s", g.Notification.ID, number)
 		}
 		gone[g.UserID] = true

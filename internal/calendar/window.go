@@ -181,6 +181,17 @@ func NeverOpen(windows ...Window) bool {
 	return !slices.Contains(closed[:], false)
 }
 
+// ClosedAt reports whether the window is closed at a time of any of these days, in a week without a switch.
+func (w Window) ClosedAt(clock Clock, days Days) bool {
+	closed := w.closedMinutes()
+	for day := range 7 {
+		if days.Has(time.Weekday(day)) && closed[day*int(minutesOfDay)+int(clock)] {
+			return true
+		}
+	}
+	return false
+}
+
 // minutesOfWeek is how long a week without a switch is.
 const minutesOfWeek = 7 * int(minutesOfDay)
 

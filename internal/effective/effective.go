@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/player"
 	"github.com/pacer-notify/pacer/internal/calendar"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/nearest"
@@ -68,7 +69,8 @@ type categorySettings struct {
 	names      []string // of all categories, when there are not too many
 	zone       *time.Location
 	longest    time.Duration // window of any rule
-	byPeriod   bool          // a rule counts by day, week or month
+	byClock    bool          // a rule counts by day, week or month, or digests go at times of the day
+	moments    kept[timesOf, *player.Digest]
 	hours      hours
 	past       hours // for moments that have passed
 }
@@ -86,6 +88,7 @@ func (p *Policy) Settings(userID, category string) agenda.Settings {
 	}
 	p.close(&found, userID, category, wish, until)
 	p.begin(&found, wish)
+	p.digest(&found, category, wish)
 	return found
 }
 
@@ -111,10 +114,10 @@ func (p *Policy) ofCategory(category string) agenda.Settings {
 		}
 		version := current.Version()
 		for name, c := range current.Categories {
-			cached.byPeriod = cached.byPeriod || countsByPeriod(c.Plan)
+			cached.byClock = cached.byClock || countsByPeriod(c.Plan) || c.Digest != nil && len(c.Digest.At) > 0
 			cached.longest = max(cached.longest, longestOf(c.Plan))
 			cached.categories[name] = agenda.Settings{
-				Plan: c.Plan, MaxDefer: c.MaxDefer, BypassFrom: current.BypassFrom(c),
+				Plan: c.Plan, MaxDefer: c.MaxDefer, BypassFrom: current.BypassFrom(c), Digest: digestOf(c),
 				Basis: notification.Basis{PolicyVersion: version},
 			}
 		}

@@ -36,7 +36,7 @@ func (p *Policy) Personal(userID string) bool {
 		return false
 	}
 	p.ofCategory(policy.DefaultCategory)
-	return p.Current().QuietHours != nil || p.cached.Load().byPeriod
+	return p.Current().QuietHours != nil || p.cached.Load().byClock
 }
 
 // close has the plan of a user's category closed in the user's quiet hours.
@@ -82,7 +82,7 @@ func (p *Policy) closed(plan throttle.Plan, then policy.Then, userID string, wis
 		return plan, 0, false
 	}
 	plan.Closed, plan.Spread = cached.hours.of(cached.policy, wish, p.zoneOf(wish), now)
-	if then != policy.Hold {
+	if then > policy.Bundle {
 		plan.Spread = 0
 	}
 	if snoozes {

@@ -36,7 +36,7 @@ func (p *Policy) HoursAt(userID, category, zone string, at throttle.Micros) Past
 	}
 	past := Past{Until: until, ExemptFrom: cached.exemptFrom()}
 	past.Closed, past.Spread = cached.past.of(cached.policy, wish, p.zoneNamed(zone, wish), at.Time())
-	if cached.category(category).Quiet != policy.Hold {
+	if cached.category(category).Quiet > policy.Bundle {
 		past.Spread = 0
 	}
 	return past
@@ -63,7 +63,7 @@ func (p *Policy) zoneNamed(zone string, wish *preferences.Wish) *time.Location {
 // holds reports whether nothing of a category is admitted in quiet hours.
 func (c *categorySettings) holds(category string) bool {
 	found := c.category(category)
-	return !found.Bypass && (found.Quiet == policy.Hold || found.Quiet == policy.Drop)
+	return !found.Bypass && found.Quiet <= policy.Drop
 }
 
 // exemptFrom is the least urgent priority for which no quiet hours hold.

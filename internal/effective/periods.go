@@ -5,7 +5,9 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/player"
 	"github.com/pacer-notify/pacer/internal/calendar"
+	"github.com/pacer-notify/pacer/internal/policy"
 	"github.com/pacer-notify/pacer/internal/preferences"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
@@ -40,6 +42,45 @@ func (p *Policy) begin(s *agenda.Settings, wish *preferences.Wish) {
 			zone := p.zoneOf(wish)
 			s.Plan.Boundaries[r.Period-1], s.Basis.Zone = p.periods.in(zone, p.now())[r.Period-1], zone.String()
 		}
+	}
+}
+
+// momentsAhead is how many times of a category's digests are known in advance.
+const momentsAhead = 24
+
+// timesOf names the times of a category's digests in a time zone.
+type timesOf struct{ category, zone string }
+
+// digest has what waits of a user with a wish go as one, as the policy says.
+func (p *Policy) digest(s *agenda.Settings, category string, wish *preferences.Wish) {
+	cached := p.cached.Load()
+	c := cached.category(category)
+	if s.Digest == nil || c.Digest == nil || len(c.Digest.At) == 0 {
+		return
+	}
+	zone, now := p.zoneOf(wish), p.now()
+	name := timesOf{category, zone.String()}
+	timed, ok := cached.moments.get(name, now)
+	if !ok {
+		with := *s.Digest
+		with.Moments = calendar.Moments(c.Digest.At, c.Digest.Days, throttle.MicrosOf(now.Add(-clocksApart)), zone, momentsAhead)
+		timed = &with
+		cached.moments.put(name, now, timed)
+	}
+	s.Digest, s.Basis.Zone = timed, name.zone
+}
+
+// digestOf is how what waits in a category goes as one, without the times; nil for not.
+func digestOf(c policy.Category) *player.Digest {
+	of, bundles := c.Digest, false
+	if of == nil && c.Quiet == policy.Bundle {
+		of, bundles = policy.DefaultDigest(), true
+	}
+	if of == nil || c.Bypass {
+		return nil
+	}
+	return &player.Digest{
+		MaxItems: of.MaxItems, Alone: of.Except, Wait: of.Wait, Extend: of.Extend, Max: of.Max, Bundles: bundles,
 	}
 }
 

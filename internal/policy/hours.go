@@ -45,6 +45,8 @@ type Then uint8
 const (
 	// Hold has them wait for the end.
 	Hold Then = iota
+	// Bundle has them wait for the end, and go as digests then.
+	Bundle
 	// Drop ends them as expired, with the reason quiet_hours.
 	Drop
 	// Passive lets them go, with the word to the provider not to disturb.
@@ -54,7 +56,7 @@ const (
 )
 
 // thens are the names in a policy, by Then.
-var thens = []string{"hold", "drop", "passive", "off"}
+var thens = []string{"hold", "digest", "drop", "passive", "off"}
 
 // String is the name in a policy.
 func (t Then) String() string { return thens[t] }
@@ -252,7 +254,7 @@ func (d *document) readThen(path string, e entry) Then {
 			return Then(i)
 		}
 	}
-	d.add(f.value, join(path, "then"), "must be hold, drop, passive or off, is %s%s", nearest.Quote(text),
+	d.add(f.value, join(path, "then"), "must be hold, digest, drop, passive or off, is %s%s", nearest.Quote(text),
 		nearest.Hint(text, thens))
 	return Hold
 }

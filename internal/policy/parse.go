@@ -92,6 +92,7 @@ func (d *document) readHours(p *Policy, fields map[string]entry) {
 		p.QuietHours = d.readQuietHours(e, p.Windows)
 		if len(d.faults) == 0 {
 			d.checkPatience(p, e, fields["categories"])
+			d.warnNightly(p, fields["categories"])
 		}
 	}
 }
@@ -146,7 +147,7 @@ func (d *document) readCategory(p *Policy, path string, e entry) Category {
 		return c
 	}
 	fields, _ := d.fields(path, e.value,
-		slices.Concat([]string{"algorithm", "limits", "min_gap", "max_defer", "bypass", "quiet_hours"}, deliveryKeys,
+		slices.Concat([]string{"algorithm", "limits", "min_gap", "max_defer", "bypass", "quiet_hours", "digest"}, deliveryKeys,
 			[]string{"webhook"})...)
 	if f, ok := fields["algorithm"]; ok {
 		c.Plan.Algorithm = d.readAlgorithm(path, f)
@@ -175,6 +176,11 @@ func (d *document) readCategory(p *Policy, path string, e entry) Category {
 	c.MaxDefer = d.defaultMaxDefer(c)
 	if f, ok := fields["max_defer"]; ok {
 		c.MaxDefer = d.duration(join(path, "max_defer"), f.value, 1, MaxWait)
+	}
+	if f, ok := fields["digest"]; ok {
+		if c.Digest = d.readDigest(path, f); c.Digest != nil {
+			d.checkDigest(path, f, c)
+		}
 	}
 	d.written[e.name] = writtenOf(c, fields, written)
 	if len(d.faults) == 0 { // else the values may stand for what was refused

@@ -102,6 +102,8 @@ type Category struct {
 	MaxDefer time.Duration
 	// Bypass is true when the category's notifications are delivered at once. They still count in the user's windows.
 	Bypass bool
+	// Digest is how what waits in it goes as one message; nil for not.
+	Digest *Digest
 	// Quiet is what becomes of its notifications in quiet hours. Defaults to [Hold].
 	Quiet Then
 }

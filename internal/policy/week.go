@@ -79,7 +79,7 @@ func hoursOn(w calendar.Window, day int) string {
 
 // thenWords say what becomes of a category in quiet hours.
 var thenWords = []string{ //nolint:gosec // what it takes for a credential is a word
-	Hold: "wait for their end", Drop: "end as expired, reason quiet_hours", Passive: "go at once, and do not disturb",
+	Hold: "wait for their end", Bundle: "wait for their end, and go as one message then", Drop: "end as expired, reason quiet_hours", Passive: "go at once, and do not disturb",
 	Off: "go as always",
 }
 
@@ -155,4 +155,4 @@ func (d *document) checkPatience(p *Policy, at, categories entry) {
 }
 
 // heldInQuietHours reports whether the category's notifications wait for the end of quiet hours.
-func (c Category) heldInQuietHours() bool { return !c.Bypass && c.Quiet == Hold }
+func (c Category) heldInQuietHours() bool { return !c.Bypass && c.Quiet <= Bundle }

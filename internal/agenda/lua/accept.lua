@@ -81,13 +81,14 @@ local function accept_due(agenda, n, from)
   local at_place = place(tonumber(n.priority), from or n.arrival)
   local passes = n.bypasses or
     backlog.next > 0 and (n.exempt and backlog.rule < 0 or n.overtakes and goes_first(n, backlog, at_place))
+  local sooner = waits_for_company(backlog) and goes_first(n, backlog, at_place)
   local since = stray_since(n.accepted, from, tonumber(n.send_at))
   local joined = add_to_backlog(agenda, backlog, n.id, at_place, passes, n.before == '1', since)
   if n.before == '2' and not passes and backlog.since == 0 then backlog.counted = backlog.counted + 1 end
   store(n, S.queued, optional_fields(n, from, joined))
   -- A backlog that is not empty has a wake-up. But a notification that passes what others wait for does not wait for it,
   -- and one that would wait for too long ends at once.
-  if not known or passes or backlog.next > 0 and backlog.most > 0 and size_of(backlog) > backlog.most then
+  if not known or passes or sooner or backlog.next > 0 and backlog.most > 0 and size_of(backlog) > backlog.most then
     ensure_wakeup(agenda, now)
   elseif n.expires_at ~= '0' then
     wake_for_expiry(agenda, n.category)

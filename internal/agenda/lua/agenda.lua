@@ -203,6 +203,15 @@ end
 -- is_quiet reports whether a closed interval blocks a backlog.
 local function is_quiet(backlog) return backlog.next > 0 and backlog.rule < 0 end
 
+-- The number of the rule that stands for waiting for company, see company.lua.
+local DIGEST = 1000
+
+-- waits_for_company reports whether the first of a backlog waits for others of its group. Then whatever comes first
+-- instead may go sooner.
+local function waits_for_company(backlog)
+  return backlog.next > 0 and (backlog.rule == DIGEST or backlog.rule == -1 - DIGEST)
+end
+
 -- set_of_blocked is the set that a backlog is in which a closed interval blocks, or a rule.
 local function set_of_blocked(quiet) return partition .. (quiet and 'quiet' or 'o') end
 

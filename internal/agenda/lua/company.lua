@@ -3,9 +3,6 @@
 
 local company = {}
 
--- The number of the rule that stands for waiting for company.
-local DIGEST = 1000
-
 do
   -- How many that stand behind the first are looked through for its group, and how many at the end of the backlog for the
   -- newest of the group.

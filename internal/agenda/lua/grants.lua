@@ -104,19 +104,24 @@ local function may_end(agenda)
   return budget > 0 and not agenda.unsure
 end
 
+-- expire ends a notification that waits, and what it carries.
+local function expire(agenda, id, reason, detail)
+  budget = budget - 1
+  local category, frozen = remove_waiting(agenda, id)
+  finish(id, category, S.expired, reason, retention, detail)
+  if frozen then digests.end_items(id, category, S.expired, retention) end
+end
+
 -- expire_overdue ends a notification that can't go within max_defer, since its slot (as text) would be too late.
 local function expire_overdue(agenda, id, slot, category_settings)
-  budget = budget - 1
-  finish(id, remove_waiting(agenda, id), S.expired, 'max_defer', retention, slot .. ' ' .. digits(category_settings.max_defer))
+  expire(agenda, id, 'max_defer', slot .. ' ' .. digits(category_settings.max_defer))
 end
 
 local decide_first
 do
   -- drop ends a notification whose slot is in a closed interval.
   local function drop(agenda, backlog)
-    budget = budget - 1
-    local id, slot = backlog.first.id, digits(backlog.at)
-    finish(id, remove_waiting(agenda, id), S.expired, 'quiet_hours', retention, slot .. ' ' .. digits(open(backlog.plan, backlog.at)))
+    expire(agenda, backlog.first.id, 'quiet_hours', digits(backlog.at) .. ' ' .. digits(open(backlog.plan, backlog.at)))
   end
 
   -- is_dropped reports whether the first of a backlog is due in a closed interval that ends it.
@@ -294,8 +299,8 @@ do
     request.grants = request.grants + 1
     put_grant(take_along(agenda, backlog, items), backlog.category, at, slot, shadows, n.generation, n.generation - n.returned, n.failures,
       n.accepted, n.payload, n.deferrals, n.history, math.max(n.accepted, n.not_before), basis)
-    has_given = true
-    note_in_round(generation .. ' ' .. n.id .. ' ')
+    rounds.gives = true
+    rounds.note(generation .. ' ' .. n.id .. ' ')
   end
 end
 

@@ -108,13 +108,13 @@ local function advance_retry(agenda, id, due, back)
   return due
 end
 
--- remove_waiting takes a notification out of its backlog, or out of what is later, and returns its category. It returns
--- false when the notification is in neither. Its caller has to call cover_rest, unless it looks at all that waits.
+-- remove_waiting takes a notification out of its backlog, or out of what is later, and returns its category, and whether
+-- it carries a digest that may have reached somebody. It returns false when the notification is in neither. Its caller has to call cover_rest, unless it looks at all that waits.
 local function remove_waiting(agenda, id)
   local key = partition .. 'n:' .. id
-  local category, collapse, expires, joined, state, held, accepted, deferrals, follows, not_before, backed_off =
-    unpack(redis.call('HMGET', key, F.category, F.collapse, F.expires, F.joined, F.state, F.held, F.accepted,
-      F.deferrals, F.follows, F.not_before, F.backed_off))
+  local category, collapse, expires, joined, state, held, accepted, deferrals, follows, not_before, backed_off,
+    frozen = unpack(redis.call('HMGET', key, F.category, F.collapse, F.expires, F.joined, F.state, F.held, F.accepted,
+      F.deferrals, F.follows, F.not_before, F.backed_off, F.frozen))
   local backlog = agenda.backlogs[category]
   if backlog and redis.call('ZREM', backlog.key, id) == 1 then
     if follows or not_before or backed_off then redis.call('ZREM', strays_of(backlog), id) end
@@ -123,7 +123,7 @@ local function remove_waiting(agenda, id)
       redis.call('HSET', key, F.deferrals, '1', F.history, history)
     end
     note_removal(agenda, backlog, joined)
-    agenda.uncovered = agenda.uncovered or backlog.named
+    agenda.uncovered = agenda.uncovered or backlog.named or waits_for_company(backlog)
   elseif redis.call('ZREM', agenda.later, id) == 1 then
     note_later_removal(id, state, held)
     earliest_later(agenda)
@@ -132,7 +132,7 @@ local function remove_waiting(agenda, id)
   end
   release_collapse(category, agenda.user, id, collapse)
   if expires then redis.call('ZREM', partition .. 'y', id) end
-  return category
+  return category, frozen
 end
 
 -- return_to_backlog puts a known notification into its backlog, at the place of its priority and arrival. One that

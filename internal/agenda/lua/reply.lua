@@ -54,17 +54,17 @@ end
 -- What is kept of a round: its name; a line for each requested wake-up, with generation and id of its grants; a line
 -- for each new one: p (pulled) or t (served at once), generation, grants, user. Ids hold no space, users no control
 -- character.
-local round_key, round_lines, has_given = partition .. 'round:' .. ARGV[2], { ARGV[1] }, false
+local rounds = { key = partition .. 'round:' .. ARGV[2], lines = { ARGV[1] }, gives = false }
 
-local function note_in_round(text) round_lines[#round_lines + 1] = text end
+function rounds.note(text) rounds.lines[#rounds.lines + 1] = text end
 
-local function save_round()
-  if has_given then redis.call('SET', round_key, table.concat(round_lines), 'PX', '60000') end
+function rounds.save()
+  if rounds.gives then redis.call('SET', rounds.key, table.concat(rounds.lines), 'PX', '60000') end
 end
 
--- is_outdated reports whether a round has the name of the one that is kept, and a lower number. Then its worker has
+-- are_after reports whether a round has the name of the one that is kept, and a lower number. Then its worker has
 -- gone on, and would not learn of its grants.
-local function is_outdated(round, remembered)
+function rounds.are_after(round, remembered)
   local name, number = string.match(round, '^(.*)%.(%d+)$')
   local latest_name, latest = string.match(remembered, '^([^\n]*)%.(%d+)\n')
   return name ~= nil and name == latest_name and tonumber(number) < tonumber(latest)

@@ -101,7 +101,7 @@ local function charged_plan()
   return set_plan_keys(plan, category, user)
 end
 
--- go_on has a notification go on as the outcome says, and returns its state; nil when it is forgotten.
+-- go_on has a notification go on as the outcome says.
 local function go_on(n, outcome)
   local due, reason, reply = now + wait, reason, reply
   if fails and (outcome == S.retrying or not n.item) then redis.call('HINCRBY', n.key, F.failures, '1') end
@@ -122,21 +122,19 @@ local function go_on(n, outcome)
   elseif outcome == 'x' then
     redis.call('DEL', n.key)
     count('attempts', -1)
-    return nil
   else
     finish(n.id, category, outcome, reason, retention, reply ~= '' and reply or nil)
     if refunds and not GUARDED and not n.item then redis.call('HSET', n.key, F.refunded, '1') end
   end
-  return outcome
 end
 
 redis.call('ZREM', partition .. 'e', id)
 if refunds then refund(charged_plan(), tonumber(granted.admitted), id .. '#' .. generation) end
 if carries and outcome == S.retrying and not refunds and digests.freeze(id) then granted.expires, granted.collapse = nil, nil end
 local frozen = carries and digests.is_frozen(id)
-local became = go_on(granted, outcome)
-if carries and (became == S.delivered or became == S.failed) then
-  digests.end_items(id, category, became, retention)
+go_on(granted, outcome)
+if carries and (outcome == S.delivered or outcome == S.failed) then
+  digests.end_items(id, category, outcome, retention)
 elseif carries and not (frozen and (outcome == S.retrying or outcome == S.queued)) then
   -- Nobody got anything: each goes on by itself.
   for _, of in ipairs(digests.dissolve(id)) do

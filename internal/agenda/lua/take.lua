@@ -41,10 +41,6 @@ local round, process = ARGV[1], ARGV[2]
 lease, retention = tonumber(ARGV[3]), ARGV[4]
 local capacity, pull = tonumber(ARGV[5]), tonumber(ARGV[6])
 
--- How many notifications this script may end, move or grant, and how many rules it may look at in vain. Each wake-up has its
--- share, so that one whose backlog expires, or who has many categories, does not delay the others.
-local BUDGET, LOOKS = 100, 400
-
 -- The settings of the common categories; the wake-ups that are released, and those that are requested.
 local common, releases, requests = {}, {}, {}
 do
@@ -80,25 +76,27 @@ end
 -- now.
 local finished, finished_active, starting = {}, {}, {}
 
--- hold_wakeup notes that this process holds a wake-up, and until when.
-local function hold_wakeup(agenda, generation, at)
+local wakes = {} -- what becomes of wake-ups
+
+-- hold notes that this process holds a wake-up, and until when.
+function wakes.hold(agenda, generation, at)
   agenda.generation = generation
   if agenda.new then starting[#starting + 1] = agenda.user end
   redis.call('HSET', agenda.key, '', generation .. ' ' .. process .. ' ' .. digits(at))
   note_wakeup_time(agenda, at)
 end
 
--- unhold takes a wake-up from this process.
-local function unhold(agenda)
+-- let_go takes a wake-up from this process.
+function wakes.let_go(agenda)
   agenda.generation = nil
   if agenda.new then return end
   redis.call('HDEL', agenda.key, '')
   remove_task(agenda.user, 'active')
 end
 
--- finish_wakeup ends the wake-up of a user for whom nothing waits any more. Another one of the same user may be pulled in
+-- finish ends the wake-up of a user for whom nothing waits any more. Another one of the same user may be pulled in
 -- this round: it has to find that too.
-local function finish_wakeup(agenda)
+function wakes.finish(agenda)
   agenda.changed, agenda.generation = {}, nil
   agenda.backlogs, agenda.size, agenda.has_later = {}, 0, false
   finished[#finished + 1] = agenda.user
@@ -106,7 +104,7 @@ local function finish_wakeup(agenda)
 end
 
 -- delete_finished deletes empty agendas and their wake-ups.
-local function delete_finished()
+function wakes.delete_finished()
   if #finished == 0 then return end
   local keys = {}
   for i, user in ipairs(finished) do keys[i] = partition .. 'a:' .. user end
@@ -115,9 +113,9 @@ local function delete_finished()
   acknowledge(finished, finished_active, ARGV[7], ARGV[8])
 end
 
--- return_to_queue pushes or schedules a wake-up that this process held.
-local function return_to_queue(agenda, at)
-  unhold(agenda)
+-- give_back pushes or schedules a wake-up that this process held.
+function wakes.give_back(agenda, at)
+  wakes.let_go(agenda)
   agenda.returned = true
   place_wakeup(agenda, at)
 end
@@ -224,7 +222,7 @@ do
   -- ask_again holds a wake-up that the worker shall ask for at once, with all the settings.
   local function ask_again(agenda, request)
     save_agenda(agenda)
-    hold_wakeup(agenda, request.generation, now)
+    wakes.hold(agenda, request.generation, now)
     put_held(now, '', 0, categories_of(agenda))
   end
 
@@ -251,20 +249,22 @@ do
     reply[place] = request.grants
     if agenda.unsure then return ask_again(agenda, request) end
     if not moment and not more then
-      finish_wakeup(agenda)
+      wakes.finish(agenda)
       return put_state(GONE)
     end
     save_agenda(agenda)
     if more or moment > now + HOLD then
-      return_to_queue(agenda, more and now or moment)
+      wakes.give_back(agenda, more and now or moment)
       return put_state(more and AGAIN or GONE)
     end
-    hold_wakeup(agenda, request.generation, moment)
+    wakes.hold(agenda, request.generation, moment)
     put_held(moment, category, rule, categories_of(agenda))
   end
 end
 
-local left, looks_left = BUDGET, LOOKS
+-- How many notifications this script may end, move or grant, and how many rules it may look at in vain. Each wake-up has its
+-- share, so that one whose backlog expires, or who has many categories, does not delay the others.
+local left, looks_left = 100, 400
 
 -- serve_share serves one of several wake-ups, with its share of the capacity and of the budgets.
 local function serve_share(request, several)
@@ -278,7 +278,7 @@ end
 
 local function release(wakeup)
   local agenda = open_agenda(wakeup.user)
-  if agenda.generation == wakeup.generation then return_to_queue(agenda, now) end
+  if agenda.generation == wakeup.generation then wakes.give_back(agenda, now) end
 end
 
 local pull_wakeups
@@ -312,23 +312,23 @@ do
     if agenda.generation then redis.call('HDEL', agenda.key, '') end
     agenda.new, agenda.generation = true, nil
     if agenda.size == 0 and not earliest_later(agenda) then
-      finish_wakeup(agenda)
+      wakes.finish(agenda)
       return false
     end
     put(agenda.user)
     put(generation)
-    has_given = true
+    rounds.gives = true
     if may_grant_at_once(agenda) then
       agenda.generation, agenda.common = generation, true
       put(1)
-      note_in_round('\nt ' .. generation .. '\t')
+      rounds.note('\nt ' .. generation .. '\t')
       serve_share({ user = agenda.user, generation = generation, settings = common, grants = 0 }, several)
-      note_in_round('\t' .. agenda.user)
+      rounds.note('\t' .. agenda.user)
     else
-      hold_wakeup(agenda, generation, now)
+      wakes.hold(agenda, generation, now)
       put(0)
       put_list(categories_of(agenda))
-      note_in_round('\np ' .. generation .. '\t\t' .. agenda.user)
+      rounds.note('\np ' .. generation .. '\t\t' .. agenda.user)
     end
     return true
   end
@@ -419,8 +419,8 @@ end
 put(now)
 put(EPOCH)
 local pulled = reserve()
-local remembered = redis.call('GET', round_key)
-if remembered and is_outdated(round, remembered) then return reply_nothing() end
+local remembered = redis.call('GET', rounds.key)
+if remembered and rounds.are_after(round, remembered) then return reply_nothing() end
 if remembered and string.sub(remembered, 1, #round + 1) == round .. '\n' then return repeat_reply(remembered) end
 
 for _, wakeup in ipairs(releases) do release(wakeup) end
@@ -429,14 +429,14 @@ if redis.call('EXISTS', tasks .. 'paused') == 1 then
   reply_nothing()
 else
   for i, request in ipairs(requests) do
-    note_in_round('\n ')
+    rounds.note('\n ')
     serve_share(request, #requests - i + 1)
   end
   reply[pulled] = pull_wakeups()
 end
 if #leases > 0 then redis.call('ZADD', partition .. 'e', unpack(leases)) end
 make_active(starting)
-delete_finished()
-save_round()
+wakes.delete_finished()
+rounds.save()
 write_changes()
 return reply

@@ -179,10 +179,3 @@ func (n *Note) dissolve() (items []*Note) {
 	items, n.items, n.frozen = n.items, nil, false
 	return items
 }
-
-// endItems ends the items of a digest as it ended.
-func (a *Agenda) endItems(carrier *Note, status notification.Status) {
-	for _, n := range carrier.dissolve() {
-		a.end(n, status, notification.ReasonDigest)
-	}
-}

@@ -285,7 +285,11 @@ func (a *Agenda) leave(n *Note) bool {
 	return true
 }
 
+// end ends a notification, and those that it carries.
 func (a *Agenda) end(n *Note, status notification.Status, reason string) {
 	n.Status, n.Reason = status, reason
 	a.cfg.Ended(n)
+	for _, item := range n.dissolve() {
+		a.end(item, status, notification.ReasonDigest)
+	}
 }

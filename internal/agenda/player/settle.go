@@ -51,15 +51,14 @@ func (a *Agenda) became(n *Note, o dispatch.Outcome) {
 	if o.Disposition == dispatch.Retry && !o.Refund {
 		n.freeze()
 	}
+	var items []*Note
+	stays := n.frozen && (o.Disposition == dispatch.Retry || o.Disposition == dispatch.Returned)
+	if !stays && o.Disposition != dispatch.Delivered && o.Disposition != dispatch.Failed {
+		items = n.dissolve() // nobody got anything: each goes on by itself
+	}
 	a.goesOn(n, o)
-	switch {
-	case n.frozen && (o.Disposition == dispatch.Retry || o.Disposition == dispatch.Returned):
-	case n.Status == notification.StatusDelivered || n.Status == notification.StatusFailed:
-		a.endItems(n, n.Status)
-	default: // nobody got anything: each goes on by itself
-		for _, item := range n.dissolve() {
-			a.itemGoesOn(item, o)
-		}
+	for _, item := range items {
+		a.itemGoesOn(item, o)
 	}
 }
 
@@ -132,7 +131,6 @@ func (a *Agenda) Sweep(now throttle.Micros) {
 		switch {
 		case n.Crashes >= a.cfg.MaxCrashes:
 			a.end(n, notification.StatusFailed, notification.ReasonCrashLoop)
-			a.endItems(n, n.Status)
 		case len(n.items) == 0 && a.superseded(n):
 			a.end(n, notification.StatusReplaced, notification.ReasonReplaced)
 		default:

@@ -177,7 +177,7 @@ func (s *accepting) put(ctx context.Context, partition int, batch []*notificatio
 			ID: n.ID, UserID: n.UserID, Category: n.Category, Priority: n.Priority,
 			SendAt: n.SendAt, ExpiresAt: n.ExpiresAt, CollapseKey: n.CollapseKey, Target: n.To,
 			GroupKey: n.GroupKey,
-			Payload: payload,
+			Payload:  payload,
 		}
 	}
 	placed, err := s.agendas.Accept(ctx, partition, entries)
