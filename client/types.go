@@ -108,6 +108,8 @@ type View struct {
 	// is in responses to requests with promise=true: now, deferred or scheduled.
 	Place    int    `json:"place,omitempty"`
 	Decision string `json:"decision,omitempty"`
+	// DigestID is the id of the digest that it went with.
+	DigestID string `json:"digest_id,omitempty"`
 	// PolicyVersion is the version of the policy by which DeliverAt was found, or that admitted it last. Zone is the
 	// user's time zone, where it mattered.
 	PolicyVersion string `json:"policy_version,omitempty"`

@@ -41,6 +41,8 @@ CREATE TABLE pacer.notifications (
     detail          text NOT NULL DEFAULT '',
     -- generation counts claims and fences them: a result of an earlier one is not written.
     generation      integer NOT NULL DEFAULT 0,
+    -- digest_id is the carrier of the digest that it is in, or went with; '' for none. See joinSQL.
+    digest_id       text COLLATE "C" NOT NULL DEFAULT '',
     -- token of the latest claim: the same claim asked for twice is one.
     token           text COLLATE "C" NOT NULL DEFAULT '',
     claimed_until   timestamptz,

@@ -42,6 +42,8 @@ type Entry struct {
 	// InFlight is its delivery, when a worker was making it as the partition lost its state. It stands instead of a
 	// place in the backlog. Only [Agendas.RestoreEntries] takes such an entry.
 	InFlight *InFlight
+	// Carrier is the notification that it went with, as an item of a digest, when its partition lost its state.
+	Carrier string
 }
 
 // EntriesAtOnce is how many entries one script should take.
@@ -179,7 +181,12 @@ func (e *Entry) group(s Settings) string {
 		return ""
 	}
 	channel, _, _ := strings.Cut(strings.TrimPrefix(e.Payload, `{"c":"`), `"`)
-	sum := sha256.Sum256([]byte(channel + "\x00" + e.Target + "\x00" + e.GroupKey))
+	return GroupOf(channel, e.Target, e.GroupKey)
+}
+
+// GroupOf is a short name of what may go as one: of a channel, a target and a group key.
+func GroupOf(channel, target, key string) string {
+	sum := sha256.Sum256([]byte(channel + "\x00" + target + "\x00" + key))
 	return base64.RawURLEncoding.EncodeToString(sum[:16])
 }
 
@@ -189,6 +196,8 @@ var scheduled any = keyspace.States.Scheduled
 // state is what becomes of an entry until it is due, as the accept script reads it.
 func (e *Entry) state() any {
 	switch {
+	case e.Carrier != "":
+		return keyspace.States.Sending + " with " + e.Carrier
 	case e.InFlight != nil:
 		state := e.InFlight.state()
 		return state[:1] + string(e.Deferred) + state[1:]

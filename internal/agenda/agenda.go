@@ -160,8 +160,8 @@ type Agendas struct {
 
 	cfg Config
 
-	accept, take, settle, end, extend, cancel, change, looks, readon, superseded *script.Script
-	sweep, due, wake, hurry, restore, awake                                      *script.Script
+	accept, take, settle, end, extend, part, cancel, change, looks, readon, superseded *script.Script
+	sweep, due, wake, hurry, restore, awake                                            *script.Script
 
 	lease, retention string // as arguments of the scripts
 
@@ -212,6 +212,7 @@ func New(client redis.UniversalClient, cfg Config) (*Agendas, error) {
 func (a *Agendas) scripts() map[string]**script.Script {
 	return map[string]**script.Script{
 		"accept": &a.accept, "take": &a.take, "settle": &a.settle, "end": &a.end, "extend": &a.extend,
+		"part":   &a.part,
 		"cancel": &a.cancel, "change": &a.change, "look": &a.looks, "readon": &a.readon, "sweep": &a.sweep,
 		"due": &a.due, "wake": &a.wake, "restore": &a.restore, "hurry": &a.hurry,
 		"awake": &a.awake, "superseded": &a.superseded,
@@ -294,7 +295,7 @@ func (c Config) sourceOf(name string, oneServer bool) (string, error) {
 	case "look", "readon":
 		before += throttle.PastFunctions
 		parts = []string{"agenda", "notification", "limits", "ahead", name}
-	case "cancel":
+	case "cancel", "part", "change":
 		parts = append(digests, name)
 	case "settle", "restore":
 		before += throttle.Functions

@@ -77,6 +77,15 @@ func (a *Agendas) Extend(ctx context.Context, g *dispatch.Grant) error {
 	return nil
 }
 
+// Part takes notifications out of the digest that a grant carries: they must not be sent.
+func (a *Agendas) Part(ctx context.Context, g *dispatch.Grant, ids []string) error {
+	args := []any{g.UserID, g.Notification.ID, number(int64(g.Generation))}
+	for _, id := range ids {
+		args = append(args, id)
+	}
+	return keyspace.Fault(a.part.Run(ctx, a.Client, a.ScriptKeys(g.Partition), args...).Err())
+}
+
 // endAll ends deliveries of a partition in one script.
 func (a *Agendas) endAll(ctx context.Context, partition int, deliveries []endRequest) ([]endResult, error) {
 	args := make([]any, 0, 1+5*len(deliveries))

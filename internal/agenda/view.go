@@ -47,6 +47,8 @@ type State struct {
 	NotBefore                     time.Time
 	// AdmittedAt is the moment of its last admission, EndedAt that of its end; zero when there was none.
 	AdmittedAt, EndedAt time.Time
+	// DigestID is the carrier of the digest that it is in, or went with; empty for none.
+	DigestID string
 	// Basis is that by which DeliverAt was found while it waits, and that of its last admission otherwise.
 	Basis notification.Basis
 	// History lists what happened besides accepting, sending and ending, oldest first. Lines is the text it was read
@@ -117,6 +119,7 @@ func (a *Agendas) ParseState(id string, partition int, fields map[string]string)
 		AdmittedAt: at(f.Admitted),
 		EndedAt:    at(f.Ended),
 		Basis:      notification.ParseBasis(fields[f.Basis]),
+		DigestID:   fields[f.Digest],
 		History:    a.HistoryOf(fields[f.User], fields[f.Category], fields[f.History]),
 		Lines:      fields[f.History],
 	}

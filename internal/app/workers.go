@@ -59,7 +59,7 @@ func (a *App) openWorkers(context.Context) (err error) {
 	}
 	cfg := dispatch.Config{
 		Partitions: a.cfg.Partitions, Concurrency: a.cfg.Concurrency, DrainTimeout: a.cfg.DrainTimeout,
-		Settings: d.Rules.Deliveries, MaxDefer: d.Rules.MaxDefer, Passive: d.Rules.Passive,
+		Settings: d.Rules.Deliveries, MaxDefer: d.Rules.MaxDefer, Passive: d.Rules.Passive, Shown: d.Rules.Shown,
 		ChannelPaused: func(channel notification.Channel) time.Duration {
 			return a.follower.Wait(control.Channel, string(channel))
 		},

@@ -37,6 +37,8 @@ type Explanation struct {
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 	// Pause is what holds it back by order of an operator.
 	Pause *control.Pause `json:"pause,omitempty"`
+	// DigestID is the id of the digest that it went with.
+	DigestID string `json:"digest_id,omitempty"`
 	// PolicyVersion names the policy by which DeliverAt was found, or that admitted it last; Zone is the user's time
 	// zone, where it mattered.
 	PolicyVersion string `json:"policy_version,omitempty"`
@@ -117,7 +119,7 @@ func (d *Desk) explain(ctx context.Context, id string) (*Explanation, error) {
 		ID: v.ID, UserID: v.UserID, Category: v.Category, Channel: string(v.Channel), Priority: v.Priority.String(),
 		Status: v.Status, Attempts: v.Attempts, Deferrals: v.Deferrals, Reason: v.Reason,
 		ExpiresAt: optional(v.ExpiresAt), Timeline: timeline(v), Contents: contents(&v.Notification),
-		PolicyVersion: v.Basis.PolicyVersion, Zone: v.Basis.Zone,
+		DigestID: v.DigestID, PolicyVersion: v.Basis.PolicyVersion, Zone: v.Basis.Zone,
 		Partial: s.redisAway,
 	}
 	e.Detail, e.Reply = detailOf(v)

@@ -31,6 +31,7 @@ func (d *Dispatcher) run(ctx context.Context, g *Grant) {
 	if !d.claim(ctx, g) {
 		return
 	}
+	d.compose(g)
 	d.leases.keep(ctx, g)
 	defer d.leases.end(g)
 	ctx, ended := d.cfg.Trace(ctx, g, g.AskedAt, g.RepliedAt)
@@ -52,6 +53,20 @@ func (d *Dispatcher) run(ctx context.Context, g *Grant) {
 		d.cfg.Observer.Ended(notification.StatusFailed, outcome.Reason)
 	case outcome.Disposition == Expired:
 		d.cfg.Observer.Ended(notification.StatusExpired, outcome.Reason)
+	}
+}
+
+// compose makes one notification of those that go as one.
+func (d *Dispatcher) compose(g *Grant) {
+	if len(g.Digest) < 2 {
+		return
+	}
+	items, oldest := d.cfg.Shown(g.Notification.Category)
+	n := notification.NewDigest(g.Notification, g.Digest, items, oldest)
+	g.Notification = n
+	// What was accepted fits; with a few more characters it may not.
+	if sender, ok := d.senders[n.Channel]; ok && sender.CheckContent(n.WithMore()) == nil {
+		g.Notification = n.WithMore()
 	}
 }
 

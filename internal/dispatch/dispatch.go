@@ -66,6 +66,9 @@ type Config struct {
 	// MaxDefer gives how long a notification of a category may wait for its slot, or for a provider that asks it to
 	// slow down. Defaults to no bound.
 	MaxDefer func(category string) time.Duration
+	// Shown says how many of a digest of a category a message shows, and whether these are the oldest instead of the
+	// newest. Defaults to the ten newest.
+	Shown func(category string) (items int, oldest bool)
 	// Passive reports whether a notification that goes out at a moment is not to disturb its user. Defaults to never.
 	Passive func(n *notification.Notification, at time.Time) bool
 	// ChannelPaused gives how long notifications of a channel that operators paused wait before their next try; 0 when
@@ -110,6 +113,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.MaxDefer == nil {
 		c.MaxDefer = func(string) time.Duration { return 0 }
+	}
+	if c.Shown == nil {
+		c.Shown = func(string) (int, bool) { return 10, false }
 	}
 	if c.Passive == nil {
 		c.Passive = func(*notification.Notification, time.Time) bool { return false }

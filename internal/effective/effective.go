@@ -3,6 +3,7 @@
 package effective
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -256,6 +257,13 @@ func (p *Policy) MinGap(n *notification.Notification) time.Duration {
 		}
 	}
 	return 0
+}
+
+// Shown says how many of a digest of a category a message shows, and whether these are the oldest.
+func (p *Policy) Shown(category string) (items int, oldest bool) {
+	c, _ := p.Current().Category(category)
+	of := cmp.Or(c.Digest, policy.DefaultDigest())
+	return of.Shown, of.Oldest
 }
 
 // EndsAt reports whether a notification of a category ends as failed when a webhook responds with a status.

@@ -49,6 +49,7 @@ type View struct {
 	Partial     bool                `json:"partial,omitempty" doc:"True when Redis did not tell in time: what waits shows as queued, and is maybe not."`
 	Timeline    []Event             `json:"timeline,omitempty"`
 
+	DigestID      string `json:"digest_id,omitempty" doc:"The id of the digest that it went with, which is that of one of its notifications."`
 	PolicyVersion string `json:"policy_version,omitempty" doc:"While it waits: the version of the policy by which deliver_at was found; afterwards that which admitted it last."`
 	Zone          string `json:"zone,omitempty" doc:"The user's time zone, where quiet hours or calendar days depended on it."`
 
@@ -97,7 +98,7 @@ func show(v *notification.View) View {
 		CollapseKey: v.CollapseKey, GroupKey: v.GroupKey, CreatedAt: optional(v.CreatedAt), Status: v.Status,
 		Attempts: v.Attempts, Deferrals: v.Deferrals, Reason: v.Reason, Detail: v.Detail, Partial: v.Partial,
 		DeliverAt: optional(v.DeliverAt), Estimate: v.Estimate, override: v.Override,
-		PolicyVersion: v.Basis.PolicyVersion, Zone: v.Basis.Zone,
+		DigestID: v.DigestID, PolicyVersion: v.Basis.PolicyVersion, Zone: v.Basis.Zone,
 	}
 	inBacklog := v.Status == notification.StatusQueued || v.Status == notification.StatusDeferred
 	if inBacklog && !v.DeliverAt.IsZero() {

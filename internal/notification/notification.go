@@ -44,6 +44,8 @@ type Notification struct {
 	CollapseKey string
 	// GroupKey names what it belongs to together with others of the user, such as an order.
 	GroupKey string
+	// Digest is what goes with it as one message, while it is sent; nil for one that goes alone.
+	Digest *Digest `json:"-"`
 	// CreatedAt is when it was accepted.
 	CreatedAt time.Time
 	// Arrival orders it among those of its user: what was accepted later has a higher one, whatever the clocks say.

@@ -13,6 +13,7 @@ const (
 	DecisionNow       Decision = "now"
 	DecisionDeferred  Decision = "deferred"
 	DecisionScheduled Decision = "scheduled"
+	DecisionDigest    Decision = "digest" // it waits, and goes with others
 )
 
 // PromiseRequest asks when a notification goes.

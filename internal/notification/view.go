@@ -28,6 +28,8 @@ type View struct {
 	// Ahead is how many of its user's are delivered before it while it waits for a slot: by priority, then arrival,
 	// in its category, and under a user cap in the other categories too, unless their own limits hold those back.
 	Ahead int
+	// DigestID is the carrier of the digest that it is in, or went with; empty for none.
+	DigestID string
 	// Basis is that by which DeliverAt was found while it waits, and that of its latest admission otherwise.
 	Basis Basis
 	// Partial is true when the store did not tell all of this in time: what waits looks queued, and is maybe not.

@@ -111,6 +111,11 @@ func contentOf(n *notification.Notification) []string {
 			}
 		}
 	}
+	if n.Digest != nil {
+		for _, item := range n.Digest.Items {
+			texts = append(texts, contentOf(item)...)
+		}
+	}
 	return slices.DeleteFunc(texts, func(text string) bool { return len(text) < shortestPart })
 }
 

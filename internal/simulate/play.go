@@ -141,7 +141,7 @@ func (s *Simulation) Arrive(a *Arrival) {
 func (a *Arrival) note(arrival int64) *player.Note {
 	n := &player.Note{
 		ID: strconv.FormatInt(arrival, 10), Category: a.Category, Channel: a.Channel, CollapseKey: a.CollapseKey,
-		Priority: a.priority, Accepted: throttle.MicrosOf(a.At), Arrival: arrival,
+		Priority: a.priority, Accepted: throttle.MicrosOf(a.At), Arrival: arrival, Group: a.Channel + " " + a.GroupKey,
 	}
 	if !a.SendAt.IsZero() {
 		n.NotBefore = throttle.MicrosOf(a.SendAt)

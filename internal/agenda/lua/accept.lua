@@ -8,7 +8,8 @@
 -- ARGV[3]  1: accepted by a process without metrics, so that another has to count them
 -- ARGV[4…] per notification: id, category, user, priority, not before in µs (0: at once), expires_at in µs (0: never),
 --          collapse key ("": none), payload, arrival (0: behind all others) and, unless it is accepted now, how long ago
---          it was in µs, its state until it is due (t, r; or that of a delivery in flight, see accept_in_flight) and, if
+--          it was in µs, its state until it is due (t, r; that of a delivery in flight, see accept_in_flight; or "s with" and the carrier of
+--          the digest that it is in) and, if
 --          it is restored, 1 when it was deferred before, 2 when it was if it stood in a blocked backlog; 1 when its
 --          priority bypasses the limits, 2 when closed intervals do not hold for it, 3 when it may go sooner than what
 --          it comes before, and 4 for both; 1 when the user has limits of their own, else 0, and behind it what is
@@ -122,6 +123,14 @@ local function accept_in_flight(n)
   call('HSETNX', partition .. 'sweep', 'last', digits(now))
 end
 
+-- accept_item takes in an item of a digest. Whether that reached anybody is not known: it comes again as it is.
+local function accept_item(n, carrier)
+  store(n, S.sending, { F.digest, carrier })
+  call('RPUSH', partition .. 'digest:' .. carrier, n.id)
+  call('HSET', partition .. 'n:' .. carrier, F.frozen, '1')
+  count('joined', 1)
+end
+
 local function accept(agenda, n)
   if n.arrival == 0 then n.arrival = last + 1 end
   last = math.max(last, n.arrival)
@@ -129,6 +138,8 @@ local function accept(agenda, n)
   count('accepted', 1)
   note_history(S.arrived, n.category)
   if #n.state > 1 then n.before, n.state = string.match(n.state, '^%a(%d?)'), string.gsub(n.state, '^(%a)%d', '%1') end
+  local carrier = string.match(n.state, '^s with (.+)$')
+  if carrier then return accept_item(n, carrier) end
   if string.sub(n.state, 1, 1) == S.sending then return accept_in_flight(n) end
   local from
   if n.collapse ~= '' then

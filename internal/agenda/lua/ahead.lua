@@ -4,16 +4,19 @@
 -- channel is not known to be on any channel.
 local payload_bytes = 1048576
 
--- channel_at returns the channel of a notification; '' when it is not known.
+-- channel_at returns the channel of a notification and, after a space, its group, if it has one; '' when the channel is
+-- not known.
 local function channel_at(id)
   if payload_bytes <= 0 then return '' end
-  local payload = redis.call('HGET', partition .. 'n:' .. id, F.payload) or ''
+  local payload, group = unpack(redis.call('HMGET', partition .. 'n:' .. id, F.payload, F.group))
+  payload = payload or ''
   payload_bytes = payload_bytes - #payload
-  return channel_of(payload) or ''
+  return (channel_of(payload) or '') .. (group and ' ' .. group or '')
 end
 
 -- put_standing appends a notification that is in a backlog: its id, its place, since when max_defer counts, when it
--- expires (0: never), and its channel, when that matters, else ''.
+-- expires (0: never), and its channel and group, when these matter, else
+-- ''.
 local function put_standing(list, id, at_place, channels)
   local accepted, not_before, backed_off, expires = unpack(redis.call('HMGET', partition .. 'n:' .. id, F.accepted,
     F.not_before, F.backed_off, F.expires))

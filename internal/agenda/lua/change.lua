@@ -10,7 +10,7 @@
 -- ARGV[7]  SHA-1 of the payload that it must have for that ("": any)
 -- ARGV[8]  kind and detail of the line of history ("": none)
 --
--- Result   1 changed; 0 it has ended; -1 it is unknown; -2 it has another payload; -3 it is being sent: a guarded store
+-- Result   1 changed; 0 it has ended, or carries a digest that may have reached somebody; -1 it is unknown; -2 it has another payload; -3 it is being sent: a guarded store
 --          has it changed for when it comes back
 local id, not_before, expires = ARGV[1], ARGV[4], ARGV[5]
 local key = partition .. 'n:' .. id
@@ -18,6 +18,7 @@ local user, state, priority, payload, collapse = unpack(redis.call('HMGET', key,
   F.collapse))
 if not user then return -1 end
 if ARGV[7] ~= '' and redis.sha1hex(payload) ~= ARGV[7] then return -2 end
+if digests.is_frozen(id) then return 0 end
 local agenda = open_agenda(user)
 
 -- set writes a field, or removes it where it says nothing.

@@ -55,6 +55,14 @@ do
     return items
   end
 
+  -- part takes one item out of a digest; false when it is not in it.
+  function digests.part(carrier, item)
+    if redis.call('LREM', digest_key(carrier), '1', item) == 0 then return false end
+    redis.call('HDEL', partition .. 'n:' .. item, F.digest)
+    count('joined', -1)
+    return true
+  end
+
   -- end_items ends the items of a digest as it ended.
   function digests.end_items(carrier, category, state, retention)
     local items = digests.items_of(carrier)

@@ -3,14 +3,15 @@
 --
 -- KEYS[1]  the partition's prefix
 -- ARGV[1]  user
--- ARGV[2]  1: the channels matter
+-- ARGV[2]  1: the channels and groups matter
 -- ARGV[3]  how many to read of each backlog, and of what is later, at most
 -- ARGV[4]  how many categories; of each its name and the plan, see read_plan
 -- then     the notifications; of each: id, category, and its collapse key, if it is not known ("": none)
 --
 -- Result   {now,
 --          categories; of each, in order: {how many wait in its backlog, the first of it, see put_backlog, what was
---          admitted, see put_past, and the fields next, rule and most of the backlog, see open_agenda},
+--          admitted, see put_past, and the fields next, rule and most of the backlog, see open_agenda, 1 when a
+--          closed interval has blocked it},
 --          what is later, the first of it, see put_later, how many are later in all,
 --          notifications; of each, in order: {its state (a letter, see agenda.lua; "" when it is not known), 1 when it
 --          waits in its backlog, how many stand before it, 1 when it is deferred, the line of history of its deferral
@@ -30,7 +31,8 @@ for n = 1, tonumber(ARGV[4]) do
   set_plan_keys(plan, backlog.category, agenda.user)
   put_past(past, plan)
   if size_of(backlog) > 0 then put_backlog(first, backlog.key, '-inf', '0', most, channels) end
-  categories[n] = { size_of(backlog), first, past, backlog.next, backlog.rule, backlog.most }
+  categories[n] = { size_of(backlog), first, past, backlog.next, backlog.rule, backlog.most,
+    backlog.bundled and 1 or 0 }
   given[backlog.category] = true
   i = after
 end

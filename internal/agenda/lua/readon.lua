@@ -2,7 +2,7 @@
 --
 -- KEYS[1]  the partition's prefix
 -- ARGV[1]  user
--- ARGV[2]  1: the channels matter
+-- ARGV[2]  1: the channels and groups matter
 -- ARGV[3]  how many to read at most
 -- ARGV[4]  how many to leave out at the beginning
 -- ARGV[5]  the place from which to read, or the moment

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
@@ -113,9 +114,9 @@ func (a *Agendas) lookAt(ctx context.Context, userID string, subjects []subject,
 	l.channels = len(l.paused.Channels) > 0
 	var plans []any
 	for _, name := range names {
-		plan := l.settingsOf(name).Plan
-		plans = plan.Args(append(plans, name))
-		l.channels = l.channels || plan.ByChannel()
+		settings := l.settingsOf(name)
+		plans = settings.Plan.Args(append(plans, name))
+		l.channels = l.channels || settings.Plan.ByChannel() || settings.Digest != nil
 	}
 	args := append([]any{userID, agenda.Flag(l.channels), strconv.Itoa(firstLook), strconv.Itoa(len(names))}, plans...)
 	for _, s := range subjects {
@@ -169,6 +170,9 @@ func (l *look) fill(r *reply.Reader, subjects []subject) {
 		l.left[name] = &rest{count: int(one.Number(0))}
 		l.putBacklog(name, first)
 		l.Agenda().Block(name, throttle.Micros(one.Number(3)), throttle.CauseOf(one.Number(4)), int(one.Number(5)))
+		if one.Number(6) == 1 {
+			l.Agenda().Bundle(name)
+		}
 		for _, list := range []*reply.Reader{first, past, one} {
 			r.Adopt(list)
 		}
@@ -209,8 +213,9 @@ func (l *look) noteAt(r *reply.Reader, i int, category string, later bool) (n *p
 	n = &player.Note{
 		ID: r.Text(i), Category: category, Priority: notification.Priority((place + band) / band),
 		Arrival:  (place + band) % band,
-		Accepted: throttle.Micros(r.Number(i + 2)), Expires: throttle.Micros(r.Number(i + 3)), Channel: r.Text(i + 4),
+		Accepted: throttle.Micros(r.Number(i + 2)), Expires: throttle.Micros(r.Number(i + 3)),
 	}
+	n.Channel, n.Group, _ = strings.Cut(r.Text(i+4), " ")
 	if later {
 		n.Category, n.Due, n.Status = r.Text(i+5), throttle.Micros(r.Number(i+6)), notification.StatusRetrying
 		if r.Text(i+7) == keyspace.States.Scheduled {

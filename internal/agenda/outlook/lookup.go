@@ -36,6 +36,15 @@ func (a *Agendas) LookupIn(ctx context.Context, partition int, id string) (*agen
 
 // LookupAll is LookupIn for some at once, in their order; those that are not known are missing.
 func (a *Agendas) LookupAll(ctx context.Context, partition int, ids []string) ([]*agenda.State, error) {
+	states, err := a.Known(ctx, partition, ids)
+	if err != nil {
+		return nil, err
+	}
+	return states, a.Place(ctx, states...)
+}
+
+// Known is LookupAll without where they stand.
+func (a *Agendas) Known(ctx context.Context, partition int, ids []string) ([]*agenda.State, error) {
 	pipe := a.Client.Pipeline()
 	read := make([]*redis.MapStringStringCmd, len(ids))
 	for i, id := range ids {
@@ -50,7 +59,7 @@ func (a *Agendas) LookupAll(ctx context.Context, partition int, ids []string) ([
 			states = append(states, a.ParseState(id, partition, fields))
 		}
 	}
-	return states, a.Place(ctx, states...)
+	return states, nil
 }
 
 // Place fills in where those of some notifications are that wait. It looks at each user once.

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
 	"github.com/pacer-notify/pacer/internal/agenda/player"
 	"github.com/pacer-notify/pacer/internal/notification"
@@ -133,6 +134,9 @@ func (l *look) newcomer(q notification.PromiseRequest) *player.Note {
 		ID: q.ID, Category: q.Category, Channel: string(q.Channel), CollapseKey: q.CollapseKey, Priority: q.Priority,
 		Accepted: l.now, Arrival: q.Arrival,
 	}
+	if l.settingsOf(q.Category).Digest != nil {
+		n.Group = agenda.GroupOf(string(q.Channel), q.To, q.GroupKey)
+	}
 	if !q.Accepted {
 		n.Probe, n.MaxWait, n.Arrival = true, q.MaxWait, behindAll+int64(len(l.asked))
 	}
@@ -217,6 +221,8 @@ func (l *look) promiseOf(q notification.PromiseRequest, one *question) notificat
 	switch {
 	case n.NotBefore > l.now, n.Due > l.now:
 		p.Decision = notification.DecisionScheduled
+	case f.At > l.now && f.Digest:
+		p.Decision = notification.DecisionDigest
 	case f.At > l.now:
 		p.Decision = notification.DecisionDeferred
 	}

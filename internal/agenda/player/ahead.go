@@ -21,6 +21,8 @@ type Fate struct {
 	Until throttle.Micros
 	// AtLeast says of what ends that it would have gone at At or later.
 	AtLeast bool
+	// Digest says that it goes with others.
+	Digest bool
 	// Ahead is how many go before it, in its category and in those that share caps with it.
 	Ahead int
 }
@@ -126,6 +128,7 @@ func (h *Ahead) Play(enough func() bool) error {
 		taken := h.agenda.Take(h.now, nil, takeAhead)
 		h.noteNights()
 		for _, g := range taken.Granted {
+			h.noteDigest(g.Note)
 			h.agenda.Settle(h.now, g.Note, g.Generation, dispatch.Outcome{Disposition: dispatch.Delivered})
 		}
 		next := taken.Next
@@ -144,6 +147,15 @@ func (h *Ahead) Play(enough func() bool) error {
 		}
 	}
 	return nil
+}
+
+// noteDigest notes which go together.
+func (h *Ahead) noteDigest(carrier *Note) {
+	for _, n := range append(carrier.items, carrier) {
+		if f := h.fates[n]; f != nil && len(carrier.items) > 0 {
+			f.Digest = true
+		}
+	}
 }
 
 // Expires says that a notification that waits expires.

@@ -17,6 +17,9 @@ type Changed struct {
 // Change changes a notification that waits, and reports whether it did.
 func (a *Agenda) Change(now throttle.Micros, n *Note, to Changed) bool {
 	a.now = now
+	if n.frozen {
+		return false
+	}
 	b := a.track(n.Category)
 	if to.NotBefore == nil && (n.Status == notification.StatusScheduled || n.Status == notification.StatusRetrying) {
 		b.set(n, to)

@@ -32,6 +32,9 @@ func (a *Agenda) Block(category string, until throttle.Micros, by throttle.Cause
 	}
 }
 
+// Bundle says that a closed interval has blocked a backlog since it was last empty.
+func (a *Agenda) Bundle(category string) { a.track(category).bundled = true }
+
 // BlockedBy is what blocked a backlog last.
 func (a *Agenda) BlockedBy(category string) throttle.Cause { return a.track(category).by }
 

@@ -112,6 +112,48 @@ type body struct {
 	Body      string          `json:"body"`
 	Data      json.RawMessage `json:"data"`
 	CreatedAt time.Time       `json:"created_at"`
+	Digest    *digest         `json:"digest,omitempty"`
+}
+
+// digest is what a target receives of a digest beside its newest notification.
+type digest struct {
+	ID       string    `json:"id"`
+	Count    int       `json:"count"`
+	Omitted  int       `json:"omitted"`
+	OldestAt time.Time `json:"oldest_at"`
+	NewestAt time.Time `json:"newest_at"`
+	Items    []item    `json:"items"`
+}
+
+// item is one notification of a digest.
+type item struct {
+	ID        string          `json:"id"`
+	Title     string          `json:"title"`
+	Body      string          `json:"body"`
+	Data      json.RawMessage `json:"data"`
+	CreatedAt time.Time       `json:"created_at"`
+}
+
+// digestOf writes a digest; nil for a notification that goes alone.
+func digestOf(of *notification.Digest) *digest {
+	if of == nil {
+		return nil
+	}
+	d := &digest{
+		ID: of.ID, Count: of.Count, Omitted: of.Omitted, OldestAt: of.OldestAt.UTC(), NewestAt: of.NewestAt.UTC(),
+	}
+	for _, n := range of.Items {
+		d.Items = append(d.Items, item{n.ID, n.Title, n.Body, dataOf(n), n.CreatedAt.UTC()})
+	}
+	return d
+}
+
+// dataOf is the data of a notification as JSON: nil becomes null, an empty text would not be JSON.
+func dataOf(n *notification.Notification) json.RawMessage {
+	if len(n.Data) == 0 {
+		return nil
+	}
+	return n.Data
 }
 
 // Send implements [push.Sender].
@@ -147,13 +189,9 @@ func (s *Sender) request(ctx context.Context, m push.Message) (*http.Request, er
 	if err := s.client.CheckURL(m.To); err != nil {
 		return nil, fmt.Errorf("the target %w", err)
 	}
-	data := m.Data
-	if len(data) == 0 {
-		data = nil // an empty RawMessage is not JSON; nil becomes null
-	}
 	payload, err := json.Marshal(body{
-		ID: m.ID, UserID: m.UserID, Category: m.Category, Title: m.Title, Body: m.Body, Data: data,
-		CreatedAt: m.CreatedAt.UTC(),
+		ID: m.ID, UserID: m.UserID, Category: m.Category, Title: m.Title, Body: m.Body,
+		Data: dataOf(m.Notification), CreatedAt: m.CreatedAt.UTC(), Digest: digestOf(m.Digest),
 	})
 	if err != nil {
 		return nil, errors.New("encode the webhook's body: its data or its date is not valid") // the cause quotes the data

@@ -16,7 +16,7 @@ import (
 
 const (
 	// changeableSQL reads what a change begins with.
-	changeableSQL = `SELECT n.status IN ('waiting', 'retrying'),` + columns.ContentColumns + `
+	changeableSQL = `SELECT n.status IN ('waiting', 'retrying') AND n.digest_id = '',` + columns.ContentColumns + `
 FROM pacer.notifications n WHERE n.id = $1`
 	// changeSQL changes a notification that waits, if it still has the priority and the moments that it was read with,
 	// and notes it in the outbox. With $6 it waits for nothing but its send_at, which is $7 on the limiter's clock: a
@@ -31,7 +31,7 @@ WITH begun AS MATERIALIZED (SELECT ` + limited.SetLockWait + `
 		changes = CASE WHEN octet_length(n.changes) > 4096 THEN n.changes ELSE n.changes ||
 			(extract(epoch FROM clock_timestamp()) * 1000000)::bigint || ' ' || $8 || E'\n' END
 	FROM begun
-	WHERE n.id = ANY (ARRAY[$1]) AND n.status IN ('waiting', 'retrying') AND n.priority = $9
+	WHERE n.id = ANY (ARRAY[$1]) AND n.status IN ('waiting', 'retrying') AND n.digest_id = '' AND n.priority = $9
 		AND n.send_at IS NOT DISTINCT FROM $10 AND n.expires_at IS NOT DISTINCT FROM $11
 	RETURNING n.id
 ), noted AS (

@@ -96,12 +96,12 @@ func TestWhatNothingSupersedesIsClaimed(t *testing.T) {
 	w := newWorld(t, redistest.Client(t))
 	accepted := []*notification.Notification{
 		{ID: "old", UserID: "ada", Category: "free", CollapseKey: "score"},
-		{ID: "other key", UserID: "ada", Category: "free", CollapseKey: "scores"},
-		{ID: "other category", UserID: "ada", Category: "slow", CollapseKey: "score"},
-		{ID: "other user", UserID: "ben", Category: "free", CollapseKey: "score"},
-		{ID: "no key", UserID: "ada", Category: "free"},
-		{ID: "old without key", UserID: "cid", Category: "free"},
-		{ID: "new without key", UserID: "cid", Category: "free"},
+		{ID: "other-key", UserID: "ada", Category: "free", CollapseKey: "scores"},
+		{ID: "other-category", UserID: "ada", Category: "slow", CollapseKey: "score"},
+		{ID: "other-user", UserID: "ben", Category: "free", CollapseKey: "score"},
+		{ID: "no-key", UserID: "ada", Category: "free"},
+		{ID: "old-without-key", UserID: "cid", Category: "free"},
+		{ID: "new-without-key", UserID: "cid", Category: "free"},
 	}
 	for _, n := range accepted {
 		n.Channel, n.Priority = notification.ChannelLog, notification.PriorityNormal
@@ -109,7 +109,7 @@ func TestWhatNothingSupersedesIsClaimed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want := []string{"old", "other key", "other category", "other user", "no key", "old without key", "new without key"}
+	want := []string{"old", "other-key", "other-category", "other-user", "no-key", "old-without-key", "new-without-key"}
 	got := w.deliverAll(t)
 	slices.Sort(want)
 	slices.Sort(got)

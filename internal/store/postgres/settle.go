@@ -23,19 +23,19 @@ WITH begun AS MATERIALIZED (SELECT clock_timestamp() AS now, ` + limited.SetLock
 ), asked AS MATERIALIZED (
 	SELECT a.*, begun.now, begun.now + a.retry_us * interval '1 microsecond' AS retry_at
 	FROM begun, unnest($1::text[], $2::int[], $3::text[], $4::text[], $5::bigint[], $6::int[], $7::int[], $8::bool[],
-		$10::text[], $11::bigint[])
-	WITH ORDINALITY AS a(id, claim, status, reason, retry_us, failure, untried, counted, reply, took_us, place)
+		$10::text[], $11::bigint[], $12::bool[])
+	WITH ORDINALITY AS a(id, claim, status, reason, retry_us, failure, untried, counted, reply, took_us, stays, place)
 ), done AS (
 	UPDATE pacer.notifications n SET
-		status = CASE WHEN a.status = 'retrying' AND n.expires_at <= a.retry_at THEN 'expired' ELSE a.status END,
-		reason = CASE WHEN a.status = 'retrying' AND n.expires_at <= a.retry_at THEN $9 ELSE a.reason END,
-		detail = CASE WHEN a.status = 'retrying' AND n.expires_at <= a.retry_at THEN '' ELSE a.reply END,
+		status = CASE WHEN ` + tooLateSQL + ` THEN 'expired' ELSE a.status END,
+		reason = CASE WHEN ` + tooLateSQL + ` THEN $9 ELSE a.reason END,
+		detail = CASE WHEN ` + tooLateSQL + ` THEN '' ELSE a.reply END,
 		not_before = CASE
 			WHEN a.status = 'waiting' THEN n.not_before
-			WHEN a.status = 'retrying' AND (n.expires_at <= a.retry_at) IS NOT TRUE
+			WHEN a.status = 'retrying' AND NOT coalesce(` + tooLateSQL + `, false)
 			THEN n.admitted_at + a.took_us + a.retry_us END,
 		ended_at = CASE
-			WHEN a.status NOT IN ('waiting', 'retrying') OR a.status = 'retrying' AND n.expires_at <= a.retry_at
+			WHEN a.status NOT IN ('waiting', 'retrying') OR ` + tooLateSQL + `
 			THEN a.now END,
 		claimed_until = NULL, failures = n.failures + a.failure, attempts = n.attempts - a.untried
 	FROM asked a
@@ -53,6 +53,10 @@ WITH begun AS MATERIALIZED (SELECT clock_timestamp() AS now, ` + limited.SetLock
 	ON CONFLICT DO NOTHING
 )
 SELECT place, status FROM done`
+
+// tooLateSQL is true for a retry that would come after the notification's expiry. A digest that may have reached
+// somebody does not expire.
+const tooLateSQL = `(a.status = 'retrying' AND n.expires_at <= a.retry_at AND NOT a.stays)`
 
 // settledSQL returns the state of the notifications whose dispositions settleSQL did not write.
 const settledSQL = `SELECT id, generation, status, reason FROM pacer.notifications WHERE id = ANY ($1)`
@@ -166,12 +170,13 @@ func (d *deliveries) settleAll(ctx context.Context, requests []settleRequest) ([
 	n := len(requests)
 	ids, claims, statuses, reasons := make([]string, n), make([]int32, n), make([]string, n), make([]string, n)
 	replies := make([]string, n)
-	retry, took, failures, untried, counted := make([]int64, n), make([]int64, n), make([]int32, n), make([]int32, n),
-		make([]bool, n)
+	retry, took, failures, untried := make([]int64, n), make([]int64, n), make([]int32, n), make([]int32, n)
+	counted, stays := make([]bool, n), make([]bool, n)
 	for i, x := range requests {
 		ids[i], claims[i] = x.Notification.ID, int32(x.Claimed)
 		statuses[i], reasons[i], replies[i] = statusOf(x.Disposition), x.Reason, x.Reply
 		retry[i], took[i], counted[i] = x.RetryAfter.Microseconds(), x.Took.Microseconds(), !x.Refund
+		stays[i] = x.stays()
 		if x.Failure {
 			failures[i] = 1
 		}
@@ -179,18 +184,19 @@ func (d *deliveries) settleAll(ctx context.Context, requests []settleRequest) ([
 			untried[i] = 1
 		}
 	}
-	rows, err := d.stores.Pool.Query(ctx, settleSQL, ids, claims, statuses, reasons, retry, failures, untried, counted,
-		notification.ReasonExpired, replies, took)
-	if err != nil {
-		return nil, limited.Describe("write results", err)
-	}
-	results := make([]settleResult, n)
-	var place int
-	var status string
-	_, err = pgx.ForEachRow(rows, []any{&place, &status}, func() error {
-		results[place-1] = settleResult{written: true, status: status}
-		return nil
+	results, statements := make([]settleResult, n), &pgx.Batch{}
+	statements.Queue(settleSQL, ids, claims, statuses, reasons, retry, failures, untried, counted,
+		notification.ReasonExpired, replies, took, stays).Query(func(rows pgx.Rows) error {
+		var place int
+		var status string
+		_, err := pgx.ForEachRow(rows, []any{&place, &status}, func() error {
+			results[place-1] = settleResult{written: true, status: status}
+			return nil
+		})
+		return err
 	})
+	queueItems(statements, requests)
+	err := d.stores.Pool.SendBatch(ctx, statements).Close()
 	if err == nil {
 		err = d.findSettled(ctx, requests, results)
 	}

@@ -40,11 +40,11 @@ WITH asked AS MATERIALIZED (
 	WHERE n.id = ANY (ARRAY[a.id]) AND n.status IN ('waiting', 'retrying', 'sending')
 		AND (n.status <> 'sending' OR n.claimed_until < clock_timestamp())
 		AND n.crashes + (n.status = 'sending')::int < $7
-		AND (n.expires_at IS NULL OR n.expires_at > clock_timestamp())
+		AND (n.digest_id <> '' OR n.expires_at IS NULL OR n.expires_at > clock_timestamp())
 		AND ` + earlySQL + ` IS NOT TRUE
 		AND NOT a.void
 		AND NOT ` + columns.OptedOutSQL + `
-		AND NOT ` + columns.SupersededSQL + `
+		AND (n.digest_id <> '' OR NOT ` + columns.SupersededSQL + `)
 	RETURNING a.place, n.id, n.generation, n.attempts, n.failures, n.crashes, n.status, n.token,` + columns.ContentColumns + `
 ), crashed AS (
 	INSERT INTO pacer.attempts
@@ -88,6 +88,8 @@ type claimResult struct {
 	superseded                             bool // by a newer one with the same collapse key
 	busyFor                                time.Duration
 	notification                           *notification.Notification
+	// joined are the items that go with it.
+	joined []*notification.Notification
 }
 
 // deliveries is the part of the store that claims and settles what the agendas grant.
@@ -131,13 +133,14 @@ func (d *deliveries) Take(ctx context.Context, request dispatch.TakeRequest) (di
 // Claim implements [dispatch.Store]: it claims a grant of the agendas in the database. Only then may the notification
 // be sent.
 func (d *deliveries) Claim(ctx context.Context, g *dispatch.Grant) (bool, error) {
+	d.readItems(ctx, g)
 	c, err := d.claim(ctx, g)
 	if limited.LockedOut(err) { // so nothing was claimed
 		later := dispatch.Outcome{Disposition: dispatch.Retry, Reason: "locked", RetryAfter: lockedRetry, Refund: true}
 		return false, d.giveBack(ctx, g, later, 0)
 	}
 	if err != nil {
-		err = errors.Join(fmt.Errorf("claim notification %s: %w", g.Notification.ID, err), d.unclaim(ctx, g))
+		err = errors.Join(fmt.Errorf("claim notification %s: %w", g.Notification.ID, err), d.unclaim(ctx, g), d.release(ctx, g))
 		back := dispatch.Outcome{Disposition: dispatch.Returned, Refund: true}
 		return false, errors.Join(err, d.giveBack(ctx, g, back, d.cfg.LostPatience))
 	}
@@ -146,6 +149,9 @@ func (d *deliveries) Claim(ctx context.Context, g *dispatch.Grant) (bool, error)
 	}
 	c.notification.ID = g.Notification.ID
 	g.Notification, g.Claimed, g.Attempt, g.Failures = c.notification, c.generation, c.attempt, c.failures
+	if err := d.gather(ctx, g, c.joined); err != nil {
+		return false, d.partFailed(ctx, g, err)
+	}
 	return true, nil
 }
 
@@ -220,6 +226,7 @@ func (d *deliveries) decline(ctx context.Context, g *dispatch.Grant, c claimResu
 	if err != nil { // it could not be ended in the database: the worker with the next grant tries again
 		outcome, pause = dispatch.Outcome{Disposition: dispatch.Returned, Refund: true}, changedPause
 	}
+	err = errors.Join(err, d.release(ctx, g))
 	wait(ctx, pause)
 	// It was not claimed, so no rebuild restores it.
 	return errors.Join(err, d.giveBack(ctx, g, outcome, 0))
@@ -262,8 +269,13 @@ func (d *deliveries) claimAll(ctx context.Context, grants []*dispatch.Grant) ([]
 				results[place-1] = c
 			})
 		})
+	joined := map[*dispatch.Grant][]*notification.Notification{}
+	queueJoins(statements, grants, joined)
 	if err := d.stores.Pool.SendBatch(ctx, statements).Close(); err != nil {
 		return nil, limited.Describe("claim notifications", err)
+	}
+	for i, g := range grants {
+		results[i].joined = joined[g]
 	}
 	if err := d.findRefused(ctx, grants, results); err != nil {
 		return nil, limited.Describe("find out why notifications can't be claimed", err)
@@ -293,6 +305,7 @@ func (d *deliveries) findRefused(ctx context.Context, grants []*dispatch.Grant, 
 	}
 	return collectClaims(rows, func(place int, c claimResult) {
 		c.ok = c.status == "sending" && c.token == columns.Token(grants[place-1])
+		c.joined = results[place-1].joined
 		results[place-1] = c
 	})
 }

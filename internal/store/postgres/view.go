@@ -23,7 +23,7 @@ import (
 // viewColumns are what scanRow reads.
 const viewColumns = `n.id, coalesce(n.idempotency_key, ''), coalesce(n.fingerprint, ''), n.status, n.reason, n.detail,
 	n.attempts, n.deferrals, n.history, n.changes, n.not_before, n.admitted_at, n.ended_at,
-	coalesce(n.claimed_until < clock_timestamp(), false), n.policy_version, n.zone,` + columns.ContentColumns
+	coalesce(n.claimed_until < clock_timestamp(), false), n.policy_version, n.zone, n.digest_id,` + columns.ContentColumns
 
 const (
 	// viewSQL returns one notification.
@@ -77,7 +77,7 @@ func scanRow(r pgx.CollectableRow) (row, error) {
 	var c columns.Content
 	err := r.Scan(c.Into([]any{
 		&v.ID, &v.IdempotencyKey, &v.Fingerprint, &status, &v.Reason, &v.Detail, &v.Attempts, &v.Deferrals, &v.history,
-		&v.changes, &notBefore, &v.admittedAt, &endedAt, &v.abandoned, &v.Basis.PolicyVersion, &v.Basis.Zone,
+		&v.changes, &notBefore, &v.admittedAt, &endedAt, &v.abandoned, &v.Basis.PolicyVersion, &v.Basis.Zone, &v.DigestID,
 	}, &v.Notification)...)
 	c.Fill(&v.Notification)
 	v.Status = notification.Status(status)

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -130,6 +131,11 @@ func (s *Store) Claim(ctx context.Context, g *dispatch.Grant) (bool, error) {
 		return false, errors.Join(err, failed)
 	}
 	g.Notification = n
+	if g.Digest, err = s.digest(ctx, g); err != nil {
+		back := dispatch.Outcome{Disposition: dispatch.Returned, Refund: true}
+		_, failed := s.agendas.Settle(ctx, g, back)
+		return false, errors.Join(err, failed)
+	}
 	if s.unwanted(n) {
 		cancelled := dispatch.Outcome{
 			Disposition: dispatch.Cancelled, Reason: notification.ReasonOptedOut, Refund: true,
@@ -138,6 +144,25 @@ func (s *Store) Claim(ctx context.Context, g *dispatch.Grant) (bool, error) {
 		return false, err
 	}
 	return true, nil
+}
+
+// digest reads what goes as one with the notification of a grant; nil when it goes alone.
+func (s *Store) digest(ctx context.Context, g *dispatch.Grant) ([]*notification.Notification, error) {
+	if len(g.Items) == 0 {
+		return nil, nil
+	}
+	states, err := outlook.Of(s.agendas).Known(ctx, g.Partition, slices.Concat(g.Items, []string{g.Notification.ID}))
+	if err != nil {
+		return nil, err
+	}
+	all := make([]*notification.Notification, len(states))
+	for i, state := range states {
+		if all[i], err = decode(state.ID, state.Backlog, state.AcceptedAt, state.Payload); err != nil {
+			return nil, err
+		}
+		all[i].Arrival = state.Arrival
+	}
+	return all, nil
 }
 
 // Settle implements [dispatch.Store].

@@ -33,6 +33,7 @@ func viewOf(state *agenda.State) (*notification.View, error) {
 		Reason: state.Reason, Detail: state.Detail, Held: state.Held && state.Status == notification.StatusRetrying,
 		DeliverAt: state.DeliverAt, Doomed: state.Doomed, Estimate: state.Estimate, Ahead: state.Ahead,
 		Basis:    state.Basis,
+		DigestID: state.DigestID,
 		Timeline: timeline(state),
 	}, nil
 }

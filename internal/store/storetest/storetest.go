@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/player"
 	"github.com/pacer-notify/pacer/internal/devices"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/intake"
@@ -63,6 +64,7 @@ const (
 var asked atomic.Int64
 
 // Settings are those of every category: "free" is not throttled, "slow" admits one an hour, any other two a minute.
+// In "digested" up to three go as one.
 // "changing" is not throttled either, and on another basis each time. It is night in "dropping", which ends what is due
 // then, unless it is critical.
 func Settings(_, category string) agenda.Settings {
@@ -77,6 +79,8 @@ func Settings(_, category string) agenda.Settings {
 		now := throttle.MicrosOf(time.Now())
 		settings.Plan.Closed = throttle.Closed{{From: now.Add(-time.Hour), Until: now.Add(time.Hour)}}
 		settings.Drops, settings.ExemptFrom = true, notification.PriorityCritical
+	case "digested":
+		settings.Digest = &player.Digest{MaxItems: 3, Alone: notification.PriorityHigh}
 	case "slow":
 		settings.Plan.Rules = []throttle.Rule{{Max: 1, Per: time.Hour}}
 	default:
@@ -132,6 +136,10 @@ func Cases() []Case {
 		{"InvariantCheckerSeesBehindMany", checkerSeesBehindMany},
 		{"InvariantCheckerSeesHours", checkerSeesHours},
 		{"InvariantCheckerSeesTheBasis", checkerSeesTheBasis},
+		{"WhatWaitsOfAGroupGoesAsOne", goesAsOne},
+		{"ADigestThatMayHaveArrivedComesAgainAsItIs", comesAgainAsItIs},
+		{"ADigestThatReachedNobodyDissolves", dissolves},
+		{"ADigestOutlivesItsWorker", outlivesItsWorker},
 		{"DevicesAreKept", devicesAreKept},
 		{"GoneDevicesAreDeactivated", goneDevicesAreDeactivated},
 		{"DevicesAreLimited", devicesAreLimited},

@@ -20,7 +20,8 @@ import (
 // endsSQL ends notifications, unless they have ended or are being sent. When the lease of a worker has run out, its
 // notification is not being sent any more: it ends, its attempt is noted as crashed, and a late result of the worker is
 // refused. For each id the statement returns the user, whether it ended the notification, and whether the notification
-// has ended at all. With $5 it notes what it ended in the outbox, for the relay to take out of its agenda.
+// has ended at all. With $5 somebody else than Redis says so: it notes what it ended in the outbox, for
+// the relay to take out of its agenda, and ends no digest that may have reached somebody.
 const endsSQL = `
 WITH begun AS MATERIALIZED (SELECT ` + limited.SetLockWait + `
 ), told AS MATERIALIZED (
@@ -30,8 +31,9 @@ WITH begun AS MATERIALIZED (SELECT ` + limited.SetLockWait + `
 		ended_at = clock_timestamp(),
 		not_before = NULL, claimed_until = NULL, crashes = n.crashes + (n.status = 'sending')::int
 	FROM told e
-	WHERE n.id = ANY (ARRAY[e.id]) AND (n.status IN ('waiting', 'retrying')
-		OR n.status = 'sending' AND n.claimed_until < clock_timestamp())
+	WHERE n.id = ANY (ARRAY[e.id]) AND (n.status IN ('waiting', 'retrying') AND (n.digest_id = '' OR NOT $5)
+		OR n.status = 'sending' AND n.claimed_until < clock_timestamp()
+		OR n.status = 'sending' AND n.digest_id NOT IN ('', n.id) AND NOT $5)
 	RETURNING n.id
 ), crashed AS (
 	INSERT INTO pacer.attempts

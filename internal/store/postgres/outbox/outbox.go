@@ -51,7 +51,7 @@ SELECT key, due_at, ids FROM (
 	// unless they are among the changed, $2.
 	namedSQL = "SELECT " + namedColumns + ` FROM pacer.notifications
 WHERE id = ANY ($1) AND (status <> 'sending' OR id = ANY ($2))`
-	namedColumns = `id, user_id, category, channel, ` + columns.PlaceSQL + `, send_at, expires_at, collapse_key, group_key,
+	namedColumns = `id, user_id, category, channel, target, ` + columns.PlaceSQL + `, send_at, expires_at, collapse_key, group_key,
 	accepted_at, arrival, clock_timestamp() - accepted_at, not_before, status = 'retrying', status = 'sending',
 	ended_at IS NOT NULL`
 	// finishSQL removes rows of which nothing is left to do, and shortenSQL takes ids out of others.
@@ -104,7 +104,7 @@ func scanNamed(row pgx.CollectableRow) (named, error) {
 	var channel string
 	var sendAt, expiresAt *time.Time
 	var notBefore *int64
-	err := row.Scan(&n.ID, &n.UserID, &n.Category, &channel, &n.Priority, &sendAt, &expiresAt, &n.CollapseKey,
+	err := row.Scan(&n.ID, &n.UserID, &n.Category, &channel, &n.To, &n.Priority, &sendAt, &expiresAt, &n.CollapseKey,
 		&n.GroupKey, &n.CreatedAt, &n.Arrival, &n.age, &notBefore, &n.retrying, &n.sending,
 		&n.ended)
 	n.Channel, n.SendAt, n.ExpiresAt = notification.Channel(channel), columns.Moment(sendAt), columns.Moment(expiresAt)

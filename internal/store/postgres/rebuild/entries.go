@@ -28,6 +28,10 @@ func entryOf(o *stream.Open, now time.Time, coming map[string]bool) agenda.Entry
 	if o.Status != notification.StatusSending {
 		return e.RetriedAt(o.NotBefore, o.Status == notification.StatusRetrying)
 	}
+	if o.IsItem() {
+		e.Carrier = o.DigestID
+		return e
+	}
 	leasedUntil := now.Add(o.LeasedFor + leaseBeyond)
 	g, ok := columns.ReadToken(o.Claim)
 	if !ok {

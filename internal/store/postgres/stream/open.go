@@ -23,7 +23,7 @@ const (
 	// standingSQL reads what Postgres knows of notifications, the version of each row, which every change raises, and
 	// whether the relay has yet to check it.
 	standingSQL = `
-SELECT n.id, n.user_id, n.category, n.channel, ` + columns.PlaceSQL + `, n.send_at, n.expires_at, n.collapse_key, n.group_key,
+SELECT n.id, n.user_id, n.category, n.channel, n.target, n.digest_id, ` + columns.PlaceSQL + `, n.send_at, n.expires_at, n.collapse_key, n.group_key,
 	n.status, n.not_before, n.claimed_until - clock_timestamp(), n.accepted_at, clock_timestamp() - n.accepted_at, n.arrival,
 	n.token, n.attempts, n.admitted_at, n.policy_version, n.zone, n.deferrals > 0, n.xmin::text, ` + columns.UncheckedSQL
 
@@ -52,11 +52,18 @@ type Open struct {
 	Attempts   int
 	AdmittedAt throttle.Micros
 	Basis      notification.Basis
+	// DigestID is the carrier of the digest that it is in; empty for none.
+	DigestID string
 	// Deferred is true when the latest claim knew of a deferral.
 	Deferred bool
 	Version  string
 	// Unchecked is true when the relay has yet to check it, Coming when it will tell Redis of it.
 	Unchecked, Coming bool
+}
+
+// IsItem reports whether it is being sent with another one, without an admission of its own.
+func (o *Open) IsItem() bool {
+	return o.Status == notification.StatusSending && o.DigestID != "" && o.DigestID != o.ID
 }
 
 // collectOpen reads the rows of openSQL or lookUpSQL.
@@ -68,7 +75,7 @@ func collectOpen(rows pgx.Rows, err error) ([]Open, error) {
 		var sendAt, expiresAt *time.Time
 		var notBefore *int64
 		var leased *time.Duration
-		err = row.Scan(&o.ID, &o.UserID, &o.Category, &o.Channel, &o.Priority, &sendAt, &expiresAt, &o.CollapseKey,
+		err = row.Scan(&o.ID, &o.UserID, &o.Category, &o.Channel, &o.Target, &o.DigestID, &o.Priority, &sendAt, &expiresAt, &o.CollapseKey,
 			&o.GroupKey, &o.Status, &notBefore, &leased, &o.AcceptedAt, &o.Age, &o.Arrival, &o.Claim, &o.Attempts,
 			&o.AdmittedAt, &o.Basis.PolicyVersion, &o.Basis.Zone, &o.Deferred, &o.Version, &o.Unchecked, &o.Coming)
 		o.Payload = agenda.OnChannel(o.Channel)
@@ -104,7 +111,7 @@ func EachOpen(ctx context.Context, db limited.Querier, do func([]Open) error) er
 func InFlight(all []Open) (admitted []Admission) {
 	for i := range all {
 		o := &all[i]
-		if o.Status != notification.StatusSending {
+		if o.Status != notification.StatusSending || o.IsItem() {
 			continue
 		}
 		a := Admission{Admission: invariant.Admission{
