@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
+	"github.com/pacer-notify/pacer/internal/agenda/reply"
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
@@ -40,11 +41,14 @@ func (a *Agendas) Change(ctx context.Context, partition int, c Change) error {
 	if c.NotBefore != nil {
 		notBefore = instant(*c.NotBefore)
 	}
-	done, err := a.change.Run(ctx, a.Client, a.ScriptKeys(partition), c.ID, number(int64(c.Priority)), bypasses,
-		notBefore, instant(c.ExpiresAt), c.Payload, c.Before, c.Event).Int()
-	switch {
-	case err != nil:
+	answer, err := a.change.Run(ctx, a.Client, a.ScriptKeys(partition), c.ID, number(int64(c.Priority)), bypasses,
+		notBefore, instant(c.ExpiresAt), c.Payload, c.Before, c.Event).Slice()
+	if err != nil {
 		return fmt.Errorf("change notification %s: %w", c.ID, keyspace.Fault(err))
+	}
+	r := reply.Reader{Fields: answer}
+	a.reportDeferrals(r.List(1))
+	switch done := r.Number(0); {
 	case done == 0:
 		return notification.ErrNotWaiting
 	case done == -1:
@@ -54,5 +58,5 @@ func (a *Agendas) Change(ctx context.Context, partition int, c Change) error {
 	case done == -3:
 		return ErrBeingSent
 	}
-	return nil
+	return r.Fault
 }

@@ -10,15 +10,15 @@
 -- ARGV[7]  SHA-1 of the payload that it must have for that ("": any)
 -- ARGV[8]  kind and detail of the line of history ("": none)
 --
--- Result   1 changed; 0 it has ended, or carries a digest that may have reached somebody; -1 it is unknown; -2 it has another payload; -3 it is being sent: a guarded store
+-- Result   {one of these, deferrals decided: {user, category, how many, rule, …}}: 1 changed; 0 it has ended, or carries a digest that may have reached somebody; -1 it is unknown; -2 it has another payload; -3 it is being sent: a guarded store
 --          has it changed for when it comes back
 local id, not_before, expires = ARGV[1], ARGV[4], ARGV[5]
 local key = partition .. 'n:' .. id
 local user, state, priority, payload, collapse = unpack(redis.call('HMGET', key, F.user, F.state, F.priority, F.payload,
   F.collapse))
-if not user then return -1 end
-if ARGV[7] ~= '' and redis.sha1hex(payload) ~= ARGV[7] then return -2 end
-if digests.is_frozen(id) then return 0 end
+if not user then return { -1, deferrals } end
+if ARGV[7] ~= '' and redis.sha1hex(payload) ~= ARGV[7] then return { -2, deferrals } end
+if digests.is_frozen(id) then return { 0, deferrals } end
 local agenda = open_agenda(user)
 
 -- set writes a field, or removes it where it says nothing.
@@ -48,15 +48,15 @@ end
 
 if state == S.sending then
   if GUARDED then write_fields() end
-  return -3
+  return { -3, deferrals }
 end
 if not_before == '' and redis.call('ZSCORE', agenda.later, id) then
   write_fields()
   wait_for_expiry()
-  return 1
+  return { 1, deferrals }
 end
 local category = remove_waiting(agenda, id)
-if not category then return 0 end
+if not category then return { 0, deferrals } end
 write_fields()
 if not_before ~= '' and tonumber(not_before) > now then
   redis.call('HSET', key, F.state, S.scheduled)
@@ -73,4 +73,4 @@ end
 save_agenda(agenda)
 cover_rest(agenda)
 write_changes()
-return 1
+return { 1, deferrals }
