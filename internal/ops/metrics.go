@@ -19,20 +19,22 @@ import (
 
 // Metrics are the counters and histograms of this process. None has a label per user. It is the dispatcher's observer.
 type Metrics struct {
-	accepted   *prometheus.CounterVec
-	deliveries *prometheus.CounterVec
-	deferrals  *prometheus.CounterVec
-	shadows    *prometheus.CounterVec
-	repairs    *prometheus.CounterVec
-	pulls      prometheus.Counter
-	lateness   prometheus.Histogram
-	endToEnd   prometheus.Histogram
-	provider   *prometheus.HistogramVec
-	decision   prometheus.Histogram
-	violations prometheus.Counter
-	unended    prometheus.Counter
-	checked    prometheus.Gauge
-	ends       ends
+	accepted    *prometheus.CounterVec
+	deliveries  *prometheus.CounterVec
+	deferrals   *prometheus.CounterVec
+	shadows     *prometheus.CounterVec
+	digests     *prometheus.CounterVec
+	repairs     *prometheus.CounterVec
+	pulls       prometheus.Counter
+	lateness    prometheus.Histogram
+	endToEnd    prometheus.Histogram
+	digestItems prometheus.Histogram
+	provider    *prometheus.HistogramVec
+	decision    prometheus.Histogram
+	violations  prometheus.Counter
+	unended     prometheus.Counter
+	checked     prometheus.Gauge
+	ends        ends
 }
 
 var _ dispatch.Observer = (*Metrics)(nil)
@@ -74,6 +76,15 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 			Name: "pacer_shadow_deferrals_total",
 			Help: "Notifications that went out and that a shadow limit would have had wait.",
 		}, []string{"category", "rule"}),
+		digests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "pacer_digests_total",
+			Help: "Digests that this process delivered.",
+		}, []string{"category"}),
+		digestItems: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "pacer_digest_items",
+			Help:    "Notifications in the digests that this process delivered.",
+			Buckets: []float64{2, 3, 5, 10, 20, 50, 100},
+		}),
 		repairs: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "pacer_repairs_total",
 			Help: "Repairs by this process's sweeper: lease (unsettled), expired, wakeup (lost and set again).",
@@ -111,7 +122,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 		Help: "When this process's invariant checker last went through the store; 0 before the first time.",
 	})
 	for _, c := range []prometheus.Collector{
-		m.accepted, m.deliveries, m.deferrals, m.shadows, m.repairs, m.pulls, m.lateness, m.endToEnd, m.provider,
+		m.accepted, m.deliveries, m.deferrals, m.shadows, m.digests, m.digestItems, m.repairs, m.pulls, m.lateness, m.endToEnd, m.provider,
 		m.decision, m.violations, m.unended, m.checked,
 	} {
 		if err := registry.Register(c); err != nil {
@@ -181,6 +192,10 @@ func (m *Metrics) Sent(n *notification.Notification, provider, lateness, endToEn
 		outcome = err.Class.String()
 	} else {
 		m.endToEnd.Observe(endToEnd.Seconds())
+		if n.Digest != nil {
+			m.digests.WithLabelValues(n.Category).Inc()
+			m.digestItems.Observe(float64(n.Digest.Count))
+		}
 	}
 	m.deliveries.WithLabelValues(string(n.Channel), outcome).Inc()
 	m.provider.WithLabelValues(string(n.Channel)).Observe(provider.Seconds())

@@ -111,6 +111,7 @@ func use(m *ops.Metrics) {
 	m.Decided(time.Millisecond)
 	m.Deferred("chat", "1 per 3s", 1)
 	m.Shadowed("chat", "2 per 1h")
+	n.Digest = &notification.Digest{Count: 4}
 	m.Sent(n, time.Second, time.Millisecond, time.Minute, nil)
 	m.Sent(n, time.Second, time.Millisecond, time.Minute, &push.Error{Class: push.TargetGone, Code: "410"})
 	m.Repaired(dispatch.Repairs{LeasesEnded: 1, Expired: 2, Woken: 3})
@@ -220,6 +221,7 @@ func TestHistograms(t *testing.T) {
 	}
 	want := map[string]sum{
 		"pacer_delivery_lateness_seconds": {Count: 2, Sum: 0.002},
+		"pacer_digest_items":              {Count: 1, Sum: 4},
 		"pacer_end_to_end_seconds":        {Count: 1, Sum: 60},
 		"pacer_provider_seconds":          {Count: 2, Sum: 2},
 		"pacer_throttle_decision_seconds": {Count: 1, Sum: 0.001},
