@@ -57,7 +57,7 @@ func TestNamesAreInTheFilesThatTheyLinkTo(t *testing.T) {
 				continue // the link is to the whole file
 			}
 			found++
-			declared := regexp.MustCompile(`(?m)^\s*(local |func (\([^)]*\) )?|function |type |const |var )*` + name + `\b`)
+			declared := regexp.MustCompile(`(?m)^\s*(local |func (\([^)]*\) )?|function |type |const |var )*(\w+\.)?` + name + `\b`)
 			if !declared.MatchString(readFile(t, file)) {
 				t.Errorf("%s: %s does not declare %s", page, file, name)
 			}
