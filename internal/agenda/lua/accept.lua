@@ -123,11 +123,15 @@ local function accept_in_flight(n)
   call('HSETNX', partition .. 'sweep', 'last', digits(now))
 end
 
--- accept_item takes in an item of a digest. Whether that reached anybody is not known: it comes again as it is.
+-- accept_item takes in an item of a digest. Whether that reached anybody is not known: it comes again as it is. Its
+-- carrier was granted before, which a grant looks at.
 local function accept_item(n, carrier)
   store(n, S.sending, { F.digest, carrier })
   call('RPUSH', partition .. 'digest:' .. carrier, n.id)
   call('HSET', partition .. 'n:' .. carrier, F.frozen, '1')
+  if call('HSETNX', partition .. 'n:' .. carrier, F.generation, '1') == 1 then
+    call('HSET', partition .. 'n:' .. carrier, F.returned, '1')
+  end
   count('joined', 1)
 end
 
