@@ -148,6 +148,9 @@ func (d *Desk) explain(ctx context.Context, id string) (*Explanation, error) {
 	if v.Channel.Kind() == notification.ChannelWebhook && v.Status != notification.StatusDelivered {
 		e.Standing += d.endpointWords(v.To)
 	}
+	if v.DigestID != "" && v.DigestID != v.ID {
+		e.Standing += "; it goes, or went, with the digest " + v.DigestID
+	}
 	if clocks := s.fleet.clocks(); clocks != "" {
 		e.Standing += "; " + clocks
 	}

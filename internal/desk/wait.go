@@ -73,6 +73,8 @@ func (s *situation) waitForTime(v *notification.View) wait {
 	case StateDeferred:
 		w.words = "deferred"
 		switch {
+		case v.Reason == notification.ReasonDigest:
+			w.words = "waits for others to go with it as one message"
 		case v.Reason == notification.ReasonQuietHours && v.Detail != "":
 			w.words += " by " + v.Detail
 		case v.Reason != "":
