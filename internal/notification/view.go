@@ -92,7 +92,7 @@ func (a *Attempt) String() string {
 // briefly writes a duration with three digits.
 func briefly(d time.Duration) string {
 	unit := time.Microsecond
-	for ; d >= 1000*unit; unit *= 10 {
+	for ; d/1000 >= unit; unit *= 10 { // 1000*unit may be too long for a duration
 	}
 	return d.Round(unit).String()
 }

@@ -54,6 +54,9 @@ func timeline(s *agenda.State) []notification.Event {
 
 // lastAttempt is the attempt that ended it or is under way, unless the history has it already.
 func lastAttempt(s *agenda.State) (notification.Event, bool) {
+	if s.Attempts == 0 { // it went with a digest, or not at all
+		return notification.Event{}, false
+	}
 	last := &notification.Attempt{Number: s.Attempts, Basis: s.Basis}
 	for _, e := range s.History {
 		if e.Attempt != nil && e.Attempt.Number == last.Number {
@@ -67,7 +70,7 @@ func lastAttempt(s *agenda.State) (notification.Event, bool) {
 	default:
 		return notification.Event{}, false
 	}
-	return last.Event(s.AdmittedAt, replyOf(s)), s.Attempts > 0
+	return last.Event(s.AdmittedAt, replyOf(s)), true
 }
 
 // replyOf is the provider's reply that ended a notification.
