@@ -163,7 +163,9 @@ CREATE TRIGGER note_accepted AFTER INSERT ON pacer.notifications
 CREATE TABLE pacer.partitions (
     partition  integer PRIMARY KEY,
     epoch      bigint NOT NULL,
-    rebuilt_at bigint NOT NULL
+    rebuilt_at bigint NOT NULL,
+    -- moved names the events of deferrals that were read from the partition last.
+    moved      text COLLATE "C" NOT NULL DEFAULT ''
 );
 
 -- history names the server's history by its system identifier and timeline. It is empty where the role may not ask.
@@ -268,6 +270,7 @@ CREATE FUNCTION pacer.tally_changed() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     tried bigint;
     ended bigint;
+    wanted text[];
 BEGIN
     SELECT sum(attempts), count(ended_at) INTO tried, ended FROM after;
     SELECT tried - sum(attempts), ended + count(ended_at) INTO tried, ended FROM before;
@@ -280,6 +283,15 @@ BEGIN
         FROM (SELECT category, status, attempts, 1 AS n FROM after
             UNION ALL SELECT category, status, attempts, -1 FROM before) changed
         GROUP BY category;
+        -- Nothing is inserted as ended, except for what another store told of before.
+        wanted := pacer.wanted_events();
+        IF wanted IS NOT NULL THEN
+            INSERT INTO pacer.happened
+                (at, type, notification_id, user_id, category, status, reason, attempt, policy_version)
+            SELECT ended_at, 'notification.' || status, id, user_id, category, status, reason, attempts, policy_version
+            FROM after WHERE ended_at IS NOT NULL AND 'notification.' || status = ANY (wanted)
+                AND id NOT IN (SELECT id FROM before WHERE ended_at IS NOT NULL);
+        END IF;
     ELSIF tried <> 0 THEN
         INSERT INTO pacer.tallies (attempts) VALUES (tried);
     END IF;
@@ -437,6 +449,30 @@ INSERT INTO pacer.numbers (name) VALUES ('endpoint'), ('event'), ('cleared'), ('
 CREATE FUNCTION pacer.next_version(which text) RETURNS bigint LANGUAGE sql AS $$
     INSERT INTO pacer.numbers AS n (name, value) VALUES (which, floor(extract(epoch FROM clock_timestamp()) * 1000000))
     ON CONFLICT (name) DO UPDATE SET value = greatest(n.value + 1, excluded.value) RETURNING value
+$$;
+-- +goose StatementEnd
+
+-- What happened to notifications and devices, in the order in which it was written, until it gets its place in the log
+-- of events. Nothing is written while nobody wants events.
+CREATE TABLE pacer.happened (
+    id              bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    at              timestamptz NOT NULL DEFAULT clock_timestamp(),
+    type            text COLLATE "C" NOT NULL,
+    notification_id text COLLATE "C",
+    device_id       text COLLATE "C",
+    user_id         text COLLATE "C",
+    category        text COLLATE "C",
+    status          text COLLATE "C",
+    reason          text,
+    attempt         integer,
+    policy_version  text COLLATE "C"
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
+
+-- The types of events that somebody wants: those of the latest process that sends events, for as long as it said.
+-- +goose StatementBegin
+CREATE FUNCTION pacer.wanted_events() RETURNS text[] LANGUAGE sql STABLE AS $$
+    SELECT nullif(ARRAY (SELECT json_array_elements_text(body -> 'types')), '{}') FROM pacer.records
+    WHERE kind = 'pause' AND key = 'events' AND json_typeof(body -> 'types') = 'array' AND (body ->> 'until')::timestamptz > clock_timestamp()
 $$;
 -- +goose StatementEnd
 

@@ -157,11 +157,13 @@ func (c Config) Validate() error {
 // Agendas are the agendas of a deployment. They are safe for concurrent use by any number of processes.
 type Agendas struct {
 	*keyspace.Space
+	// Events are those that the scripts write.
+	Events *Events
 
 	cfg Config
 
 	accept, take, settle, end, extend, part, cancel, change, looks, readon, superseded *script.Script
-	sweep, due, wake, hurry, restore, awake                                            *script.Script
+	sweep, due, wake, hurry, restore, awake, events                                    *script.Script
 
 	lease, retention string // as arguments of the scripts
 
@@ -195,27 +197,36 @@ func New(client redis.UniversalClient, cfg Config) (*Agendas, error) {
 		}
 		a.ends = append(a.ends, batch.New(endBatch, endAll))
 	}
+	for _, kept := range a.scripts() {
+		*kept = &script.Script{}
+	}
+	a.Events = &Events{agendas: a}
+	return a, a.Events.Want(nil)
+}
+
+// load puts the scripts together, with the letters of the events that they write.
+func (a *Agendas) load(letters string) error {
 	for name, kept := range a.scripts() {
-		source, err := cfg.sourceOf(name, a.OneServer)
+		source, err := a.cfg.sourceOf(name, letters, a.OneServer)
 		if err != nil {
-			return nil, fmt.Errorf("load the Lua script %s: %w", name, err)
+			return fmt.Errorf("load the Lua script %s: %w", name, err)
 		}
-		*kept = script.NewWhenFull(source)
 		if name == "accept" || name == "take" || name == "restore" { // these take something in
-			*kept = script.New(source)
+			(*kept).Become(script.New(source))
+		} else {
+			(*kept).Become(script.NewWhenFull(source))
 		}
 	}
-	return a, nil
+	return nil
 }
 
 // scripts lists the field of each script, by the name of its file.
 func (a *Agendas) scripts() map[string]**script.Script {
 	return map[string]**script.Script{
 		"accept": &a.accept, "take": &a.take, "settle": &a.settle, "end": &a.end, "extend": &a.extend,
-		"part":   &a.part,
-		"cancel": &a.cancel, "change": &a.change, "look": &a.looks, "readon": &a.readon, "sweep": &a.sweep,
-		"due": &a.due, "wake": &a.wake, "restore": &a.restore, "hurry": &a.hurry,
-		"awake": &a.awake, "superseded": &a.superseded,
+		"part": &a.part, "cancel": &a.cancel, "change": &a.change, "look": &a.looks, "readon": &a.readon,
+		"sweep": &a.sweep, "due": &a.due, "wake": &a.wake, "restore": &a.restore, "hurry": &a.hurry,
+		"awake": &a.awake, "superseded": &a.superseded, "events": &a.events,
 	}
 }
 
@@ -266,7 +277,7 @@ func checksBefore(name string, guarded bool) string {
 		return "local GUARDED = true\n" + requireRebuildOf
 	case name == "restore":
 		return "local GUARDED = true\n" + requireRebuild
-	case name == "awake":
+	case name == "awake", name == "events":
 		return "local GUARDED = true\n"
 	case name == "due":
 		return script.Here + "local GUARDED = true\n"
@@ -278,12 +289,12 @@ func checksBefore(name string, guarded bool) string {
 
 // sourceOf puts a script together. Only the functions that it needs stand before it, since each costs a little in every
 // run.
-func (c Config) sourceOf(name string, oneServer bool) (string, error) {
+func (c Config) sourceOf(name, events string, oneServer bool) (string, error) {
 	before := throttle.LogFunctions + moment + c.constants(oneServer) + queue.WakeupFunctions
 	parts := []string{"agenda", "notification", "wakeups", name}
 	digests := []string{"agenda", "notification", "wakeups", "digest"}
 	switch name {
-	case "end", "extend":
+	case "end", "extend", "events":
 		before, parts = "", []string{name}
 	case "due":
 		before, parts = throttle.LogFunctions, []string{"truce", name}
@@ -303,6 +314,7 @@ func (c Config) sourceOf(name string, oneServer bool) (string, error) {
 	}
 	var source strings.Builder
 	source.WriteString(checksBefore(name, c.Guarded))
+	fmt.Fprintf(&source, "local EVENTS = '%s'\n", events)
 	source.WriteString(before)
 	for _, part := range parts {
 		body, err := sources.ReadFile("lua/" + part + ".lua")

@@ -25,7 +25,7 @@ end
 local function test_expire() end
 `
 	for name, kept := range a.scripts() {
-		source, err := a.cfg.sourceOf(name, a.OneServer)
+		source, err := a.cfg.sourceOf(name, "", a.OneServer)
 		if err != nil {
 			return err
 		}

@@ -38,13 +38,13 @@ func newEventListener(t *testing.T, key string) *eventListener {
 	l := &eventListener{}
 	l.server = httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		var e events.Event
-		if err := verifier.Verify(body, r.Header); err != nil || json.Unmarshal(body, &e) != nil {
+		var told struct{ Events []events.Event }
+		if err := verifier.Verify(body, r.Header); err != nil || json.Unmarshal(body, &told) != nil {
 			t.Errorf("an event that does not verify: %v: %s", err, body)
 		}
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.got = append(l.got, e)
+		l.got = append(l.got, told.Events...)
 	}))
 	t.Cleanup(l.server.Close)
 	return l
@@ -56,7 +56,7 @@ func (l *eventListener) types() string {
 	defer l.mu.Unlock()
 	var all []string
 	for _, e := range l.got {
-		all = append(all, string(e.Type)+" "+e.EndpointID)
+		all = append(all, e.Type+" "+e.EndpointID)
 	}
 	return strings.Join(all, ", ")
 }

@@ -32,7 +32,7 @@ func (a *App) report() any {
 	policy := a.policyInForce()
 	r := ops.Report{
 		Lateness: a.metrics.LatenessCounts(), Channels: a.health(), Ends: a.metrics.Ends(), Policy: &policy,
-		Secrets: ops.SecretsOf(a.secrets), Ready: a.retimer.Ready(),
+		Secrets: ops.SecretsOf(a.secrets), Ready: a.retimer.Ready(), Receivers: a.events.Troubled(),
 	}
 	if a.workers != nil {
 		r.Concurrency = a.cfg.Concurrency

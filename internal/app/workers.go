@@ -20,6 +20,7 @@ import (
 // openControl has this process follow what operators tell the deployment.
 func (a *App) openControl(ctx context.Context) error {
 	a.follower = control.NewFollower(a.deployment.Control, a.queue, a.cfg.Partitions, a.log)
+	a.follower.Events = a.deployment.Agendas.Events.Want
 	a.deployment.Rules.Heed(a.follower.Wait, a.follower.Paused)
 	return a.follower.Refresh(ctx) // what is paused must not run in the first second
 }

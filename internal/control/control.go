@@ -40,6 +40,20 @@ type Pause struct {
 	At  time.Time `json:"at"`
 }
 
+// Events are the types of events that somebody wants, see [Store.WantEvents].
+type Events struct {
+	Types []string  `json:"types"`
+	Until time.Time `json:"until"`
+}
+
+// At are the types that are wanted at a moment.
+func (e Events) At(now time.Time) []string {
+	if now.After(e.Until) {
+		return nil
+	}
+	return e.Types
+}
+
 // Entry is one line of the audit log.
 type Entry struct {
 	At      time.Time `json:"at"`
@@ -53,6 +67,11 @@ type Entry struct {
 type Store interface {
 	// Pauses lists the subjects that are paused.
 	Pauses(ctx context.Context) ([]Pause, error)
+	// Told returns the same, and the events that somebody wants, with one request.
+	Told(ctx context.Context) ([]Pause, Events, error)
+	// WantEvents says which events somebody wants from now on, for a while. Whatever makes one of them happen then
+	// writes it: on Postgres at once, on Redis once its process has followed.
+	WantEvents(ctx context.Context, types []string, lasts time.Duration) error
 	// Pause pauses a subject. One that is paused already stays paused, under the new reason.
 	Pause(ctx context.Context, p Pause) error
 	// Resume ends a pause; false when there was none.

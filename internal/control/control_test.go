@@ -149,11 +149,11 @@ type memory struct {
 	away   error
 }
 
-// Pauses implements [control.Store].
-func (m *memory) Pauses(context.Context) ([]control.Pause, error) {
+// Told implements [control.Store].
+func (m *memory) Told(context.Context) ([]control.Pause, control.Events, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.pauses, m.away
+	return m.pauses, control.Events{}, m.away
 }
 
 func (m *memory) set(away error, pauses ...control.Pause) {
@@ -356,12 +356,12 @@ type slow struct {
 	asked, reply chan struct{}
 }
 
-// Pauses implements [control.Store].
-func (s *slow) Pauses(ctx context.Context) ([]control.Pause, error) {
-	pauses, err := s.memory.Pauses(ctx)
+// Told implements [control.Store].
+func (s *slow) Told(ctx context.Context) ([]control.Pause, control.Events, error) {
+	pauses, events, err := s.memory.Told(ctx)
 	s.asked <- struct{}{}
 	<-s.reply
-	return pauses, err
+	return pauses, events, err
 }
 
 // A reply that comes late does not undo what a later look found.

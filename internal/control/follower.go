@@ -47,6 +47,9 @@ type Follower struct {
 	partitions int
 	log        *slog.Logger
 
+	// Events is told at each look which events somebody wants. Defaults to nothing.
+	Events func(types []string) error
+
 	looking chan struct{} // holds one while a look is under way: a later one must not be undone by an earlier
 	paused  atomic.Pointer[paused]
 	resumed sync.Map // Subject → time.Time: when a pause of it ended, as this process saw it
@@ -60,6 +63,7 @@ type paused struct{ told, outside map[Subject]time.Time }
 func NewFollower(store Store, queues Queues, partitions int, log *slog.Logger) *Follower {
 	f := &Follower{
 		store: store, queues: queues, partitions: partitions, log: log, looking: make(chan struct{}, 1),
+		Events: func([]string) error { return nil },
 	}
 	f.paused.Store(&paused{})
 	return f
@@ -93,7 +97,10 @@ func (f *Follower) Refresh(ctx context.Context) error {
 	defer func() { <-f.looking }()
 	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()
-	pauses, err := f.store.Pauses(ctx)
+	pauses, events, err := f.store.Told(ctx)
+	if err == nil {
+		err = f.Events(events.At(time.Now()))
+	}
 	if err != nil {
 		return err
 	}

@@ -23,17 +23,44 @@ var audit = record.Log{Name: "audit", Most: 1000}
 // records keeps everything in records.
 type records struct {
 	store  record.Store
-	pauses record.Kind[Pause]
+	pauses record.Kind[told]
 	jobs   record.Kind[Job]
 	// cleared has, for each user whose windows were cleared, only the number of this change, which is its moment.
 	cleared record.Kind[struct{}]
+}
+
+// told is a pause or, under the key [eventsKey], which events are wanted: processes look for both together, so that the
+// latter costs nothing while there are none. The database reads it, too: pacer.wanted_events.
+type told struct {
+	Pause
+	Events *Events `json:"-"`
+}
+
+// eventsKey is that of the events that are wanted.
+const eventsKey = "events"
+
+// MarshalJSON writes the one that it is.
+func (t *told) MarshalJSON() ([]byte, error) {
+	if t.Events != nil {
+		return json.Marshal(t.Events)
+	}
+	return json.Marshal(t.Pause)
+}
+
+// UnmarshalJSON reads it.
+func (t *told) UnmarshalJSON(text []byte) error {
+	if err := json.Unmarshal(text, &t.Pause); err != nil || t.Kind != "" {
+		return err
+	}
+	t.Events = &Events{}
+	return json.Unmarshal(text, t.Events)
 }
 
 // New makes a Store of records.
 func New(store record.Store) Store {
 	return &records{
 		store:   store,
-		pauses:  record.Kind[Pause]{Store: store, Name: "pause"},
+		pauses:  record.Kind[told]{Store: store, Name: "pause"},
 		jobs:    record.Kind[Job]{Store: store, Name: "job"},
 		cleared: record.Kind[struct{}]{Store: store, Name: "cleared", Keep: clearedKept, Log: audit},
 	}
@@ -42,13 +69,36 @@ func New(store record.Store) Store {
 func keyOf(s Subject) string { return string(s.Kind) + ":" + s.Name }
 
 // Pauses implements [Store].
-func (r *records) Pauses(ctx context.Context) ([]Pause, error) { return r.pauses.List(ctx, "", 0) }
+func (r *records) Pauses(ctx context.Context) ([]Pause, error) {
+	pauses, _, err := r.Told(ctx)
+	return pauses, err
+}
+
+// Told implements [Store].
+func (r *records) Told(ctx context.Context) (pauses []Pause, events Events, err error) {
+	all, err := r.pauses.List(ctx, "", 0)
+	for i := range all {
+		if all[i].Events != nil {
+			events = *all[i].Events
+		} else {
+			pauses = append(pauses, all[i].Pause)
+		}
+	}
+	return pauses, events, err
+}
+
+// WantEvents implements [Store].
+func (r *records) WantEvents(ctx context.Context, types []string, lasts time.Duration) error {
+	return r.pauses.Put(ctx, eventsKey, func(now time.Time) told {
+		return told{Events: &Events{append([]string{}, types...), now.Add(lasts)}}
+	})
+}
 
 // Pause implements [Store].
 func (r *records) Pause(ctx context.Context, p Pause) error {
-	return r.pauses.Put(ctx, keyOf(p.Subject), func(now time.Time) Pause {
+	return r.pauses.Put(ctx, keyOf(p.Subject), func(now time.Time) told {
 		p.At = now
-		return p
+		return told{Pause: p}
 	})
 }
 

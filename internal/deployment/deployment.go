@@ -152,6 +152,9 @@ func Open(ctx context.Context, cfg Config) (_ *Deployment, err error) {
 	if err := d.settleStore(ctx); err != nil {
 		return nil, err
 	}
+	if err := d.wantEvents(ctx); err != nil {
+		return nil, err
+	}
 	return d, d.publishing.everything(ctx)
 }
 
@@ -195,7 +198,10 @@ func Attach(ctx context.Context, cfg *settings.Resolved, log *slog.Logger) (_ *D
 
 // heedPauses has what is paused now hold back what waits, where nobody follows what operators do.
 func (d *Deployment) heedPauses(ctx context.Context) error {
-	pauses, err := d.Control.Pauses(ctx)
+	pauses, wanted, err := d.Control.Told(ctx)
+	if err == nil {
+		err = d.Agendas.Events.Want(wanted.At(time.Now()))
+	}
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // Log is the log of events. Whatever makes one happen writes it there, in the same write.
-var Log = record.Log{Name: "event", Keep: Kept, Most: MaxKept}
+var Log = record.Log{Name: "event", Keep: Kept, Most: MaxKept, Happened: true}
 
 // records keeps everything in records.
 type records struct {
@@ -23,9 +23,11 @@ type receiver struct {
 	Done      int64     `json:"done"`
 	Holder    string    `json:"holder"`
 	HeldUntil time.Time `json:"held_until"`
-	// Failing is the event that it did not take, FailingSince since when.
+	// Failing is the last of the events that it did not take, FailingSince since when, and Fault why.
 	Failing      int64     `json:"failing"`
 	FailingSince time.Time `json:"failing_since,omitzero"`
+	Fault        string    `json:"fault,omitempty"`
+	Disabled     bool      `json:"disabled,omitempty"`
 }
 
 // NewStore makes a Store of records.
@@ -64,7 +66,8 @@ func (r *records) change(ctx context.Context, name string, change func(*receiver
 	}
 	p := Progress{Done: d.Doc.Done, Now: d.Now}
 	if d.Doc.Failing > d.Doc.Done {
-		p.FailingSince = d.Doc.FailingSince
+		p.FailingSince, p.Failing = d.Doc.FailingSince, d.Doc.Failing
+		p.Fault, p.Disabled = d.Doc.Fault, d.Doc.Disabled
 	}
 	return p, nil
 }
@@ -88,21 +91,36 @@ func (r *records) Done(ctx context.Context, name string, sequence int64) error {
 		if to.Done >= sequence {
 			return record.ErrUnchanged
 		}
-		to.Done = sequence
+		to.Done, to.Fault, to.Disabled = sequence, "", false
 		return nil
 	})
 	return err
 }
 
 // Failed implements [Store].
-func (r *records) Failed(ctx context.Context, name string, sequence int64) (Progress, error) {
+func (r *records) Failed(ctx context.Context, name string, sequence int64, why string, longest time.Duration,
+) (Progress, error) {
 	return r.change(ctx, name, func(to *receiver, now time.Time) error {
-		if to.Failing >= sequence {
-			return record.ErrUnchanged
+		if to.Failing <= to.Done {
+			to.FailingSince = now
+		} else if now.Sub(to.FailingSince) >= longest {
+			to.Disabled = true
 		}
-		to.Failing, to.FailingSince = sequence, now
+		to.Failing, to.Fault = max(to.Failing, sequence), why
 		return nil
 	})
+}
+
+// Enable implements [Store].
+func (r *records) Enable(ctx context.Context, name string) error {
+	_, err := r.change(ctx, name, func(to *receiver, now time.Time) error {
+		if !to.Disabled {
+			return record.ErrUnchanged
+		}
+		to.Disabled, to.FailingSince = false, now
+		return nil
+	})
+	return err
 }
 
 // Forget implements [Store].

@@ -6,6 +6,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/endpoints"
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/timespan"
 )
 
 // Endpoint is a registered webhook endpoint that fails or is disabled.
@@ -49,5 +50,23 @@ func endpointProblems(s *Snapshot, add func(string, ...any)) {
 	}
 	if len(names) > 0 {
 		add("Webhook endpoint %s.", listed(names))
+	}
+}
+
+// receiverProblems are receivers of events that take none. Each is named once, whichever processes tell of it.
+func receiverProblems(s *Snapshot, add func(string, ...any)) {
+	told := map[string]bool{}
+	for _, p := range s.Processes {
+		for _, r := range p.Receivers {
+			since := timespan.Seconds(s.At.Sub(r.Since))
+			switch {
+			case told[r.Host]:
+			case r.Disabled:
+				add("The receiver of events at %s is disabled: it accepted none for %s (%s). Restart a worker to send to it again.", r.Host, since, r.Fault)
+			default:
+				add("The receiver of events at %s has accepted none for %s (%s).", r.Host, since, r.Fault)
+			}
+			told[r.Host] = true
+		}
 	}
 }

@@ -48,6 +48,7 @@ func problems(s *Snapshot) []string {
 		}
 	}
 	endpointProblems(s, add)
+	receiverProblems(s, add)
 	for _, p := range s.Pauses {
 		why := ""
 		if p.Why != "" {

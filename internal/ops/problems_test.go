@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pacer-notify/pacer/internal/control"
+	"github.com/pacer-notify/pacer/internal/events"
 	"github.com/pacer-notify/pacer/internal/ops"
 	"github.com/pacer-notify/pacer/internal/presence"
 	"github.com/pacer-notify/pacer/internal/push"
@@ -56,6 +57,11 @@ func TestProblemsNameTheirCauses(t *testing.T) {
 	}
 	cases := map[string]ops.Snapshot{
 		"nothing": {},
+		"receivers of events": {Processes: []ops.Process{ops.NewProcess(
+			stats.Process{ID: "a", Roles: []string{"worker"}}, ops.Report{Concurrency: 8, Receivers: []events.Receiver{
+				{Host: "crm.example", Disabled: true, Since: at.Add(-25 * time.Hour), Fault: "it responded with 500"},
+				{Host: "new.example", Since: at.Add(-time.Minute), Fault: "timeout"},
+			}})}},
 		"webhook endpoints": {Endpoints: []ops.Endpoint{
 			{ID: "acme", Host: "hooks.example.com", State: "disabled", Words: "is disabled since then: 410"},
 			{ID: "ep_2", Host: "example.org", State: "failing", Words: "fails since then: 503"},

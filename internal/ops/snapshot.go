@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/control"
+	"github.com/pacer-notify/pacer/internal/events"
 	"github.com/pacer-notify/pacer/internal/presence"
 	"github.com/pacer-notify/pacer/internal/retime"
 	"github.com/pacer-notify/pacer/internal/stats"
@@ -85,6 +86,8 @@ type Process struct {
 	Policy *Policy `json:"policy,omitempty"`
 	// Secrets are those that it reads from files.
 	Secrets []Secret `json:"secrets,omitempty"`
+	// Receivers are receivers of events that take none, as it knows it.
+	Receivers []events.Receiver `json:"receivers,omitempty"`
 	// ClockAhead is how many seconds its clock is ahead of Redis's.
 	ClockAhead float64 `json:"clock_ahead_seconds"`
 
@@ -158,12 +161,14 @@ type Report struct {
 	Ready string `json:"ready,omitempty"`
 	// Secrets are those from files.
 	Secrets []Secret `json:"secrets,omitempty"`
+	// Receivers are receivers of events that take none.
+	Receivers []events.Receiver `json:"receivers,omitempty"`
 }
 
 // NewProcess makes a Process from its report.
 func NewProcess(process stats.Process, report Report) Process {
 	return Process{
 		Process: process, Concurrency: report.Concurrency, Policy: report.Policy, Secrets: report.Secrets,
-		lateness: report.Lateness, ends: report.Ends,
+		Receivers: report.Receivers, lateness: report.Lateness, ends: report.Ends,
 	}
 }

@@ -57,6 +57,8 @@ type Log struct {
 	// Keep is how long lines are kept at least, and Most how many are kept on Redis, the newest.
 	Keep time.Duration
 	Most int
+	// Happened says that on Postgres its lines come from the table pacer.happened, too.
+	Happened bool
 }
 
 // Line is one line of a log.

@@ -46,7 +46,7 @@ end
 `
 
 // Script is a Lua script whose replies are checked. It is safe for concurrent use.
-type Script struct{ script *redis.Script }
+type Script struct{ script atomic.Pointer[redis.Script] }
 
 // New makes a Script that a full Redis refuses as a whole: one that accepts or grants something.
 func New(source string) *Script { return newScript(refusedWhenFull, source) }
@@ -57,8 +57,13 @@ func NewWhenFull(source string) *Script { return newScript(runsWhenFull, source)
 
 // newScript makes a Script whose first line tells Redis what to do when its memory is full.
 func newScript(first, source string) *Script {
-	return &Script{redis.NewScript(first + before + source + after)}
+	s := &Script{}
+	s.script.Store(redis.NewScript(first + before + source + after))
+	return s
 }
+
+// Become has later runs execute another script, as one source with other constants does.
+func (s *Script) Become(other *Script) { s.script.Store(other.script.Load()) }
 
 // nonces of this process begin with this.
 var nonces = rand.Text()[:8] + "-"
@@ -71,7 +76,7 @@ var requests atomic.Uint64
 func (s *Script) Run(ctx context.Context, client redis.Scripter, keys []string, args ...any) *redis.Cmd {
 	nonce := nonces + strconv.FormatUint(requests.Add(1), 36)
 	began := time.Now()
-	cmd := s.script.Run(ctx, client, keys, append(slices.Clip(args), nonce)...)
+	cmd := s.script.Load().Run(ctx, client, keys, append(slices.Clip(args), nonce)...)
 	measure(began, cmd.Err())
 	if cmd.Err() != nil {
 		return cmd

@@ -182,6 +182,7 @@ func everySetting() settings.Server {
 		},
 		Webhooks: settings.Webhooks{
 			WebhookDisableAfter: 24 * time.Hour, EventsEndpoints: []string{"https://e.example/x"}, EventsSecret: secret,
+			EventsTypes: []string{"overflow"},
 		},
 		Logging:      settings.Logging{LogFormat: "json", LogLevel: "debug"},
 		Roles:        []string{"api", "ops"},
@@ -208,7 +209,7 @@ func TestEverySettingOfAnEnvironment(t *testing.T) {
 		"PACER_DRAIN_TIMEOUT=5s",
 		"PACER_WEBHOOK_ALLOW=10.0.0.0/8,fd00::/8", "PACER_WEBHOOK_SECRET=" + secret, "PACER_LOG_FORMAT=json",
 		"PACER_LOG_LEVEL=debug", "PACER_ROLES=api,ops", "PACER_WEBHOOK_DISABLE_AFTER=24h",
-		"PACER_EVENTS_ENDPOINTS=https://e.example/x", "PACER_EVENTS_SECRET=" + secret,
+		"PACER_EVENTS_ENDPOINTS=https://e.example/x", "PACER_EVENTS_SECRET=" + secret, "PACER_EVENTS_TYPES=overflow",
 	}, "serve")
 	if err != nil {
 		t.Fatal(err)
@@ -228,7 +229,7 @@ func TestEverySettingOfAFile(t *testing.T) {
 		"drain-timeout: 5s", "webhook_allow:", "  - 10.0.0.0/8", "  - fd00::/8", "webhook-secret: "+
 			secret, "log_format: json", "log-level: debug",
 		"roles: api,ops", "webhook-disable-after: 24h", "events-endpoints: [https://e.example/x]",
-		"events_secret: "+secret,
+		"events-types: overflow", "events_secret: "+secret,
 		"server: http://other", "token: t", "count: 7", "dry_run: true",
 	)
 	for name, c := range map[string]struct{ environ, args []string }{
@@ -333,9 +334,9 @@ func TestEnvironmentNames(t *testing.T) {
 	want := []string{
 		"DATABASE_URL", "PACER_ALLOWED_HOSTS", "PACER_API_LIMITS", "PACER_API_ROUTE_LIMITS", "PACER_API_TOKENS",
 		"PACER_BULK_RATE", "PACER_CONCURRENCY", "PACER_CONFIG", "PACER_COUNT", "PACER_DRAIN_TIMEOUT", "PACER_DRY_RUN",
-		"PACER_EVENTS_ENDPOINTS", "PACER_EVENTS_SECRET", "PACER_LISTEN", "PACER_LOG_FORMAT", "PACER_LOG_LEVEL",
-		"PACER_OPS_LISTEN", "PACER_OPS_TOKEN", "PACER_PARTITIONS", "PACER_POLICY", "PACER_PUBLIC_URL",
-		"PACER_RETENTION", "PACER_ROLES", "PACER_SERVER", "PACER_TEMPLATES", "PACER_TOKEN", "PACER_UNSUBSCRIBE_KEY",
+		"PACER_EVENTS_ENDPOINTS", "PACER_EVENTS_SECRET", "PACER_EVENTS_TYPES", "PACER_LISTEN", "PACER_LOG_FORMAT",
+		"PACER_LOG_LEVEL", "PACER_OPS_LISTEN", "PACER_OPS_TOKEN", "PACER_PARTITIONS", "PACER_POLICY",
+		"PACER_PUBLIC_URL", "PACER_RETENTION", "PACER_ROLES", "PACER_SERVER", "PACER_TEMPLATES", "PACER_TOKEN", "PACER_UNSUBSCRIBE_KEY",
 		"PACER_WEBHOOK_ALLOW", "PACER_WEBHOOK_DISABLE_AFTER", "REDIS_URL",
 	}
 	_, ofChannels, _ := everyChannelSetting(t)

@@ -83,6 +83,7 @@ func (r *Resolved) String() string {
 		"partitions", r.Partitions, "drain-timeout", r.DrainTimeout, "retention", r.Retention,
 		"bulk-rate", r.BulkRate, "templates", r.Templates, "webhook-allow", r.WebhookAllow,
 		"webhook-disable-after", r.WebhookDisableAfter, "events-endpoints", len(r.Events.Receivers),
+		"events-types", r.Events.Types,
 		"channels", r.Channels,
 		"log-format", r.LogFormat, "log-level", r.LogLevel)
 }

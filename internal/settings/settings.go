@@ -157,7 +157,7 @@ func (s Server) String() string {
 		"partitions", s.Partitions, "drain-timeout", s.DrainTimeout, "retention", s.Retention,
 		"bulk-rate", s.BulkRate, "templates", s.Templates, "webhook-allow", strings.Join(s.WebhookAllow, ","),
 		"webhook-disable-after", s.WebhookDisableAfter, "events-endpoints", hidden(strings.Join(s.EventsEndpoints, ",")),
-		"events-secret", hidden(s.EventsSecret),
+		"events-types", strings.Join(s.EventsTypes, ","), "events-secret", hidden(s.EventsSecret),
 		"channels", s.Channels,
 	})...)
 }

@@ -20,6 +20,8 @@
 --   history:<hour>    hash   kind and category → how many in that hour since 1970, see note_history; kept for 31 days
 --   preferences          hash   user → what the user wants, as JSON; when this is the store
 --   preferences:changes  zset   user → number of the latest change, µs
+--   events     list   events that are not in the log of the deployment yet, see events.tell; events:moving are those that a
+--                     process is moving there, events:batch is the name of these
 --   elsewhere  hash   category → how many processes without metrics accepted, until one with metrics counts them
 --   sweep      hash   last: when the partition was swept, or looked over while not empty; truce: when the latest truce
 --                     began; before: when the one before it began; back: by how many µs the clock was set back, until
@@ -47,6 +49,8 @@
 --   w:<name>   zset   the backlog: notification → place, by priority and arrival
 --   s:<name>   zset   those in the backlog for which max_defer does not count since their acceptance, such as retries, or
 --                     that have another place than they had then → since when it counts, µs
+--   untold:<name>  zset  while somebody wants events of deferrals: those in the backlog that were not deferred yet, or of
+--                     which nobody was told yet
 --   x:<name>   hash   collapse key → the waiting notification that has it
 --   h:…        string arrival of the newest with a collapse key; its name holds the key's length, the key and the
 --                     backlog
@@ -86,6 +90,47 @@ local function note_deferrals(user, category, n, rule)
   end
   local i = #deferrals
   deferrals[i + 1], deferrals[i + 2], deferrals[i + 3], deferrals[i + 4] = user, category, n, rule
+end
+
+-- Events for other programs. EVENTS holds the states, S.deferred among them, of which somebody wants events; in a guarded
+-- store only S.deferred: that store knows of all ends by itself. A process learns within a second that others are wanted.
+-- The functions are in a table: a script may have few local names.
+local events = {}
+
+function events.wants(state) return string.find(EVENTS, state, 1, true) ~= nil end
+
+-- events.tell writes an event: state, moment, notification, user, category, number of attempts, basis, and reason, which
+-- alone may hold a control character. A partition keeps the newest 10,000.
+function events.tell(...)
+  if redis.call('RPUSH', partition .. 'events', table.concat({ ... }, '\31')) > 10000 then
+    redis.call('LTRIM', partition .. 'events', '-10000', '-1')
+  end
+end
+
+-- events.tell_deferred tells that one of a backlog was deferred at a moment, by a rule.
+function events.tell_deferred(agenda, backlog, id, at, rule)
+  events.tell(S.deferred, digits(at), id, agenda.user, backlog.category, '0', '', digits(rule))
+end
+
+function events.untold_of(backlog) return partition .. 'untold:' .. backlog.name end
+
+-- events.tell_untold tells of those in a backlog that a rule defers from now on. A script tells of 1,000 at most, the
+-- next look at the backlog of more.
+function events.tell_untold(agenda, backlog, rule)
+  if not events.wants(S.deferred) then return end
+  local untold = events.untold_of(backlog)
+  for _, id in ipairs(redis.call('ZRANGE', untold, '0', '999')) do
+    redis.call('ZREM', untold, id)
+    if redis.call('ZSCORE', backlog.key, id) then events.tell_deferred(agenda, backlog, id, now, rule) end
+  end
+end
+
+-- events.tell_late is called for each that leaves its backlog. It tells of a deferral of which nobody was told yet.
+function events.tell_late(agenda, backlog, id, joined)
+  if not events.wants(S.deferred) or redis.call('ZREM', events.untold_of(backlog), id) == 0 then return end
+  if tonumber(joined or 0) < backlog.blocks then
+    events.tell_deferred(agenda, backlog, id, backlog.since, backlog.rule)
+  end
 end
 
 -- open_agenda reads a user's agenda, once in a script. The fields of a backlog in it:
@@ -233,6 +278,7 @@ local function set_blocked(agenda, backlog, next_, rule, capped, most)
     if new > 0 then note_deferrals(agenda.user, backlog.category, new, rule) end
     backlog.blocks, backlog.fresh = backlog.blocks + 1, 0
   end
+  events.tell_untold(agenda, backlog, rule)
   if backlog.next > 0 and was_quiet ~= quiet then redis.call('ZREM', set_of_blocked(was_quiet), backlog.name) end
   redis.call('ZADD', set_of_blocked(quiet), digits(quiet and next_ or backlog.first.accepted), backlog.name)
   backlog.next, backlog.rule, backlog.capped, backlog.most, backlog.ready = next_, rule, capped, most, 0
@@ -295,13 +341,19 @@ local function add_to_backlog(agenda, backlog, id, at_place, bypasses, deferred,
   if not deferred and (bypasses or backlog.next == 0) then
     backlog.fresh = backlog.fresh + 1
     mark_changed(agenda, backlog)
+    if events.wants(S.deferred) and not deferred and not bypasses then
+      redis.call('ZADD', events.untold_of(backlog), '0', id)
+    end
   else
     joined = joined - 1
     if backlog.next > 0 then
       count('deferred', 1)
       if backlog.capped then count('capped', 1) end
       if is_quiet(backlog) then count('quiet', 1) end
-      if not deferred then note_deferrals(agenda.user, backlog.category, 1, backlog.rule) end
+      if not deferred then
+        note_deferrals(agenda.user, backlog.category, 1, backlog.rule)
+        if events.wants(S.deferred) then events.tell_deferred(agenda, backlog, id, now, backlog.rule) end
+      end
     end
     if backlog.size == 1 then mark_changed(agenda, backlog) end
   end

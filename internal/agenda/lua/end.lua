@@ -14,7 +14,7 @@ local partition, retention = KEYS[1], ARGV[1]
 local clock = redis.call('TIME')
 local now = clock[1] .. string.format('%06d', clock[2])
 
-local ended, counts, happened = {}, {}, {}
+local ended, counts, happened, told = {}, {}, {}, {}
 
 local function write(id, generation, state, reason, reply)
   local key = partition .. 'n:' .. id
@@ -29,6 +29,11 @@ local function write(id, generation, state, reason, reply)
   end
   redis.call('PEXPIRE', key, retention)
   ended[#ended + 1] = id
+  if string.find(EVENTS, state, 1, true) then
+    local user, returned, basis = unpack(call('HMGET', key, F.user, F.returned, F.basis))
+    told[#told + 1] = table.concat({ state, now, id, user or '', category or '',
+      string.format('%d', granted - (returned or 0)), basis or '', reason }, '\31')
+  end
   counts[state] = (counts[state] or 0) + 1
   local field = state .. (category or '')
   happened[field] = (happened[field] or 0) + 1
@@ -41,6 +46,9 @@ for i = 2, #ARGV, 5 do
 end
 if #ended > 0 then call('ZREM', partition .. 'e', unpack(ended)) end
 for state, n in pairs(counts) do call('HINCRBY', partition .. 'c', state, string.format('%d', n)) end
+if #told > 0 and call('RPUSH', partition .. 'events', unpack(told)) > 10000 then -- as in events.tell
+  call('LTRIM', partition .. 'events', '-10000', '-1')
+end
 if not GUARDED then -- as in write_changes
   local history = partition .. 'history:' .. string.format('%d', math.floor(clock[1] / 3600))
   for field, n in pairs(happened) do

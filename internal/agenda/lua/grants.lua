@@ -278,6 +278,7 @@ do
     local generation, basis = digits(n.generation), category_settings.basis
     redis.call('ZREM', backlog.key, n.id)
     if n.strays then redis.call('ZREM', strays_of(backlog), n.id) end
+    events.tell_late(agenda, backlog, n.id, n.joined)
     release_collapse(backlog.category, agenda.user, n.id, n.collapse)
     if n.expires then redis.call('ZREM', partition .. 'y', n.id) end
     local shadows = n.priority > category_settings.bypass and shadowed(backlog.plan, now, at) or 0

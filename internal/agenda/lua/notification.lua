@@ -31,6 +31,10 @@ do
     count(state, 1)
     if ENDS[reason] then count(ENDS[reason], 1) end
     note_history(state, category)
+    if events.wants(state) then
+      local user, generation, returned, basis = unpack(redis.call('HMGET', key, F.user, F.generation, F.returned, F.basis))
+      events.tell(state, digits(now), id, user or '', category or '', digits((generation or 0) - (returned or 0)), basis or '', reason)
+    end
     if not GUARDED then return end
     if detail then reason = reason .. '\t' .. detail end
     redis.call('HSET', partition .. 'z', id, state .. digits(now) .. ' ' .. reason)
@@ -118,6 +122,7 @@ local function remove_waiting(agenda, id)
   local backlog = agenda.backlogs[category]
   if backlog and redis.call('ZREM', backlog.key, id) == 1 then
     if follows or not_before or backed_off then redis.call('ZREM', strays_of(backlog), id) end
+    events.tell_late(agenda, backlog, id, joined)
     if was_deferred(backlog, joined) and not deferrals then
       local history = (redis.call('HGET', key, F.history) or '') .. deferral_of(backlog, tonumber(accepted))
       redis.call('HSET', key, F.deferrals, '1', F.history, history)

@@ -97,9 +97,15 @@ func (t *devicesTable) Devices(ctx context.Context, userID string) ([]notificati
 
 // Deactivate implements devices.Store.
 func (t *devicesTable) Deactivate(ctx context.Context, d *notification.Device, since time.Time, reason string) error {
-	_, err := t.stores.DB.Exec(ctx, `UPDATE pacer.devices SET active = false, reason = $4, deactivated_at = clock_timestamp()
+	_, err := t.stores.DB.Exec(ctx, `WITH gone AS (
+		UPDATE pacer.devices SET active = false, reason = $4, deactivated_at = clock_timestamp()
 		WHERE user_id = $1 AND device_id = $2 AND target = $3 AND active
-			AND ($5::timestamptz IS NULL OR updated_at <= $5)`,
+			AND ($5::timestamptz IS NULL OR updated_at <= $5)
+		RETURNING *
+	)
+	INSERT INTO pacer.happened (at, type, device_id, user_id, reason)
+	SELECT deactivated_at, 'device.deactivated', device_id, user_id, reason FROM gone
+	WHERE 'device.deactivated' = ANY (pacer.wanted_events())`,
 		d.UserID, d.ID, d.Target, columns.Storable(reason), columns.Timestamp(since))
 	if err != nil {
 		return limited.Describe("deactivate a device", err)

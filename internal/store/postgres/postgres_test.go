@@ -16,10 +16,14 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/events"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/store/postgres"
 	"github.com/pacer-notify/pacer/internal/store/postgres/connect"
+	"github.com/pacer-notify/pacer/internal/store/postgres/outbox"
+	"github.com/pacer-notify/pacer/internal/store/postgres/records"
 	"github.com/pacer-notify/pacer/internal/store/postgres/relay"
 	"github.com/pacer-notify/pacer/internal/store/storetest"
 	"github.com/pacer-notify/pacer/test/postgrestest"
@@ -99,7 +103,19 @@ func (w *world) subject(tb testing.TB) storetest.Subject {
 	cfg := w.cfg
 	cfg.Lease = storetest.ShortLease
 	_, crashing := open(tb, w.pool, w.redis, cfg, w.change...)
-	return storetest.Subject{Store: w.store, Crashing: crashing, Repair: w.repair}
+	kept := records.New(w.pool)
+	return storetest.Subject{
+		Store: w.store, Crashing: crashing, Repair: w.repair,
+		Want: func(ctx context.Context, types []events.Type) error {
+			return errors.Join(control.New(kept).WantEvents(ctx, types, time.Hour), w.agendas.Events.Want(types))
+		},
+		Events: func(ctx context.Context) ([]events.Event, error) {
+			if err := outbox.GatherEvents(ctx, w.store.Stores); err != nil {
+				return nil, err
+			}
+			return events.NewStore(kept).After(ctx, 0, 100)
+		},
+	}
 }
 
 // world is a store over a database and a Redis of its own.

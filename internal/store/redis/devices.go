@@ -39,13 +39,16 @@ return 1`)
 // replaceScript writes a device if it is still as it was read. It deactivates one, so it runs on a full Redis too.
 //
 //	KEYS[1]  the user's devices
+//	KEYS[2]  the events of the partition
 //	ARGV[1]  id
 //	ARGV[2]  the device as it was read
 //	ARGV[3]  the device as it shall be
+//	ARGV[4]  the event that tells so; '' when nobody wants it
 //	Result   1 when it was written, else 0
 var replaceScript = script.NewWhenFull(`
 if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
+if ARGV[4] ~= '' then redis.call('RPUSH', KEYS[2], ARGV[4]) end
 return 1`)
 
 // noteScript notes what became of a notification on one device. It finishes an attempt, so it runs on a full Redis too:
@@ -188,8 +191,13 @@ func (s *devices) Deactivate(ctx context.Context, d *notification.Device, since 
 	if err != nil {
 		return fmt.Errorf("encode a device: %w", err)
 	}
+	event := ""
+	if s.agendas.Events.Wants(agenda.EventDeviceDeactivated) {
+		event = agenda.DeviceEvent(d.UserID, d.ID, reason, stored.DeactivatedAt)
+	}
 	// A device that was registered again meanwhile stays as it is.
-	if err := replaceScript.Run(ctx, s.client, []string{key}, d.ID, before, after).Err(); err != nil &&
+	keys := []string{key, s.agendas.Events.Key(d.UserID)}
+	if err := replaceScript.Run(ctx, s.client, keys, d.ID, before, after, event).Err(); err != nil &&
 		!errors.Is(err, redis.Nil) {
 		return fmt.Errorf("deactivate a device: %w", err)
 	}

@@ -122,27 +122,6 @@ func sameRequest(p *probe) {
 	p.want(n.ID, notification.StatusDelivered, 1, "")
 }
 
-// settledTwice: a settlement that is repeated, because its result was lost, changes nothing more.
-func settledTwice(p *probe) {
-	n := p.accept(nil)
-	g := p.grant()
-	for range 2 {
-		if s := p.settle(g, wasDelivered); s.Stale {
-			p.Error("a repeated settlement is stale")
-		}
-	}
-	v := p.want(n.ID, notification.StatusDelivered, 1, "")
-	ends := 0
-	for _, event := range v.Timeline {
-		if event.Kind == "delivered" {
-			ends++
-		}
-	}
-	if ends != 1 {
-		p.Errorf("it ended %d times: %+v", ends, v.Timeline)
-	}
-}
-
 // throttled: what a limit holds back is deferred, in order, and knows its slot.
 func throttled(p *probe) {
 	slow := func(n *notification.Notification) { n.Category = "slow" }
@@ -229,14 +208,6 @@ func comesBackBehind(p *probe) {
 	p.wantNoGrant("what was delivered does not count")
 }
 
-// failed: a notification that can't be delivered ends as failed.
-func failed(p *probe) {
-	n := p.accept(nil)
-	p.settle(p.grant(), dispatch.Outcome{Disposition: dispatch.Failed, Reason: "target_gone: 410", Failure: true})
-	p.want(n.ID, notification.StatusFailed, 1, "target_gone: 410")
-	p.wantNoGrant("it is granted again")
-}
-
 // cancelled: what waits is cancelled once, and never granted. What is being sent, or has ended, is not cancelled.
 func cancelled(p *probe) {
 	refused := func(id, when string) {
@@ -260,18 +231,6 @@ func cancelled(p *probe) {
 	p.want(n.ID, notification.StatusDelivered, 1, "")
 }
 
-// replaced: of two that wait with one collapse key the newer is sent.
-func replaced(p *probe) {
-	keyed := func(n *notification.Notification) { n.CollapseKey = "score" }
-	first := p.accept(keyed)
-	second := p.accept(keyed)
-	p.repairUntil("the first is replaced", p.becomes(first.ID, notification.StatusReplaced))
-	p.want(first.ID, notification.StatusReplaced, 0, "collapse_key")
-	if g := p.grant(); g.Notification.ID != second.ID {
-		p.Errorf("%s is granted", g.Notification.ID)
-	}
-}
-
 // replacedInFlight: a notification that fails after a newer one with its collapse key was accepted is not tried again.
 func replacedInFlight(p *probe) {
 	keyed := func(n *notification.Notification) { n.CollapseKey = "score" }
@@ -289,13 +248,6 @@ func replacedInFlight(p *probe) {
 	p.repairUntil("the first is replaced", p.becomes(first.ID, notification.StatusReplaced))
 	p.want(first.ID, notification.StatusReplaced, 1, "collapse_key")
 	p.want(second.ID, notification.StatusDelivered, 1, "")
-}
-
-// expires: a notification that waits until its expires_at ends as expired.
-func expires(p *probe) {
-	n := p.accept(func(n *notification.Notification) { n.ExpiresAt = time.Now().Add(100 * time.Millisecond) })
-	p.repairUntil("it expires", p.becomes(n.ID, notification.StatusExpired))
-	p.want(n.ID, notification.StatusExpired, 0, "expires_at")
 }
 
 // dropped: what is due in quiet hours that drop ends then, and says so; what is exempt goes.

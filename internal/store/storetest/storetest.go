@@ -15,6 +15,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/agenda/player"
 	"github.com/pacer-notify/pacer/internal/devices"
 	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/events"
 	"github.com/pacer-notify/pacer/internal/intake"
 	"github.com/pacer-notify/pacer/internal/invariant"
 	"github.com/pacer-notify/pacer/internal/notification"
@@ -50,6 +51,9 @@ type Subject struct {
 	Crashing dispatch.Store
 	// Repair does the deployment's background work once: it ends leases, expires notifications, and writes ends.
 	Repair func(ctx context.Context) error
+	// Want says which events somebody wants. Events returns all that there are.
+	Want   func(ctx context.Context, types []events.Type) error
+	Events func(ctx context.Context) ([]events.Event, error)
 }
 
 // A subject must be set up with these.
@@ -109,20 +113,16 @@ func Cases() []Case {
 		{"ContentComesBack", contentComesBack},
 		{"GrantedOnceAndDelivered", delivered},
 		{"TheSameRequestHasTheSameResult", sameRequest},
-		{"SettledTwiceIsSettledOnce", settledTwice},
 		{"ThrottledWaits", throttled},
 		{"ReturnedOrUntriedIsNoAttempt", noAttempt},
 		{"RefusedOrThrottledComesBackBehind", comesBackBehind},
-		{"FailedEnds", failed},
 		{"CancelledWhileItWaits", cancelled},
 		{"ChangedWhileItWaits", changed},
 		{"ChangedPlace", changedPlace},
 		{"ReleasedGoes", released},
 		{"AGroupIsCancelled", groupCancelled},
-		{"ReplacedByItsCollapseKey", replaced},
 		{"ReplacedInFlight", replacedInFlight},
 		{"SupersededIsKnown", supersededIsKnown},
-		{"ExpiresWhileItWaits", expires},
 		{"QuietHoursDrop", dropped},
 		{"LeaseEndsAndTheResultIsStale", leaseEnds},
 		{"CrashLoopEnds", crashLoop},
@@ -144,6 +144,7 @@ func Cases() []Case {
 		{"GoneDevicesAreDeactivated", goneDevicesAreDeactivated},
 		{"DevicesAreLimited", devicesAreLimited},
 		{"DeliveriesAreKept", deliveriesAreKept},
+		{"EventsTell", eventsTell},
 		{"RepliesAreKept", repliesAreKept},
 		{"AttemptsAreKept", attemptsAreKept},
 		{"BasisIsKept", basisIsKept},

@@ -12,6 +12,21 @@ import (
 const (
 	// unnumberedSQL reports whether a log has lines without numbers.
 	unnumberedSQL = `SELECT EXISTS (SELECT FROM pacer.lines WHERE log = $1 AND number IS NULL)`
+	// happenedSQL reports it for the log whose lines come from pacer.happened, too.
+	happenedSQL = unnumberedSQL + ` OR EXISTS (SELECT FROM pacer.happened)`
+	// takeHappenedSQL moves some of what happened into a log, with numbers. Parameters: log, how many at most.
+	takeHappenedSQL = `
+WITH fresh AS (
+	DELETE FROM pacer.happened WHERE id = ANY (ARRAY(SELECT id FROM pacer.happened ORDER BY id LIMIT $2)) RETURNING *
+), latest AS (
+	UPDATE pacer.numbers SET value = value + (SELECT count(*) FROM fresh) WHERE name = $1 RETURNING value
+)
+INSERT INTO pacer.lines (log, number, at, line)
+SELECT $1, (SELECT value FROM latest) - count(*) OVER () + row_number() OVER (ORDER BY id), at,
+	jsonb_strip_nulls(jsonb_build_object('id', gen_random_uuid(), 'type', type, 'notification_id', notification_id,
+		'device_id', device_id, 'user_id', user_id, 'category', category, 'status', status,
+		'reason', nullif(reason, ''), 'attempt', nullif(attempt, 0), 'policy_version', nullif(policy_version, '')))
+FROM fresh ORDER BY id`
 	// orderLinesSQL has those who number lines do so one after the other, until their transactions have ended.
 	orderLinesSQL = `SELECT FROM pacer.numbers WHERE name = $1 FOR UPDATE`
 	// numberLinesSQL numbers some lines. Parameters: log, how many at most.
@@ -31,11 +46,18 @@ FROM fresh f WHERE l.id = ANY (ARRAY[f.id])`
 // number numbers the lines that have no numbers yet.
 func (r *Store) number(ctx context.Context, log record.Log) error {
 	var some bool
-	if err := r.pool.QueryRow(ctx, unnumberedSQL, log.Name).Scan(&some); err != nil || !some {
+	look := unnumberedSQL
+	if log.Happened {
+		look = happenedSQL
+	}
+	if err := r.pool.QueryRow(ctx, look, log.Name).Scan(&some); err != nil || !some {
 		return limited.Describe("look for new lines of the "+log.Name+" log", err)
 	}
 	return r.inBatch(ctx, "number the lines of the "+log.Name+" log", func(b *pgx.Batch) {
 		b.Queue(orderLinesSQL, log.Name)
+		if log.Happened {
+			b.Queue(takeHappenedSQL, log.Name, numberAtOnce)
+		}
 		b.Queue(numberLinesSQL, log.Name, numberAtOnce)
 	})
 }
