@@ -149,7 +149,7 @@ func (a *Agendas) acceptUnder(ctx context.Context, under string, partition int, 
 			len(entries), partition, len(answer))
 	}
 	r := reply.Reader{Fields: answer}
-	a.reportDeferrals(r.List(0))
+	a.cfg.reportDeferrals(r.List(0))
 	if r.Number(1) == 1 {
 		a.cfg.Pending(partition)
 	}
@@ -224,25 +224,25 @@ func readPlaced(r *reply.Reader, i int) Placed {
 }
 
 // reportDeferrals reports the deferrals that a script decided: user, category, count, rule, and so on.
-func (a *Agendas) reportDeferrals(deferrals *reply.Reader) {
+func (c Config) reportDeferrals(deferrals *reply.Reader) {
 	for i := 0; i+3 < len(deferrals.Fields); i += 4 {
-		a.reportDeferral(deferrals.Text(i), deferrals.Text(i+1), deferrals.Number(i+2), deferrals.Number(i+3))
+		c.reportDeferral(deferrals.Text(i), deferrals.Text(i+1), deferrals.Number(i+2), deferrals.Number(i+3))
 	}
 }
 
 // reportShadows reports the shadow rules that would have had a grant wait, a bit for each.
-func (a *Agendas) reportShadows(userID, category string, which int64) {
+func (c Config) reportShadows(userID, category string, which int64) {
 	if which == 0 {
 		return
 	}
-	for i, rule := range a.cfg.Settings(userID, category).Plan.Shadow {
+	for i, rule := range c.Settings(userID, category).Plan.Shadow {
 		if which&(1<<i) != 0 {
-			a.cfg.Shadowed(category, rule.String())
+			c.Shadowed(category, rule.String())
 		}
 	}
 }
 
 // reportDeferral reports that n notifications were deferred, by the number of what decides.
-func (a *Agendas) reportDeferral(userID, category string, n, rule int64) {
-	a.cfg.Deferred(category, a.cfg.Settings(userID, category).RuleLabel(throttle.CauseOf(rule)), int(n))
+func (c Config) reportDeferral(userID, category string, n, rule int64) {
+	c.Deferred(category, c.Settings(userID, category).RuleLabel(throttle.CauseOf(rule)), int(n))
 }

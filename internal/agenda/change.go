@@ -47,7 +47,7 @@ func (a *Agendas) Change(ctx context.Context, partition int, c Change) error {
 		return fmt.Errorf("change notification %s: %w", c.ID, keyspace.Fault(err))
 	}
 	r := reply.Reader{Fields: answer}
-	a.reportDeferrals(r.List(1))
+	a.cfg.reportDeferrals(r.List(1))
 	switch done := r.Number(0); {
 	case done == 0:
 		return notification.ErrNotWaiting

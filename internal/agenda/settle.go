@@ -40,7 +40,7 @@ func (a *Agendas) Settle(ctx context.Context, g *dispatch.Grant, o dispatch.Outc
 	}
 	r := reply.Reader{Fields: answer}
 	stale := r.Number(0) == 1
-	a.reportDeferrals(r.List(1))
+	a.cfg.reportDeferrals(r.List(1))
 	return dispatch.Settlement{Stale: stale}, r.Fault
 }
 

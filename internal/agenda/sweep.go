@@ -36,7 +36,7 @@ func (a *Agendas) Sweep(ctx context.Context, partition int) (dispatch.Repairs, e
 		}
 		swept.Accepted = append(swept.Accepted, dispatch.Accepted{Category: elsewhere.Text(i), Count: n})
 	}
-	a.reportDeferrals(r.List(5))
+	a.cfg.reportDeferrals(r.List(5))
 	swept.ClockSetBack = time.Duration(r.Number(6)) * time.Microsecond
 	return swept, r.Fault
 }

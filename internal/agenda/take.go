@@ -187,7 +187,7 @@ func (r *takeReply) wakeup(userID string) dispatch.WakeupResult {
 	}
 	for range r.Count() / 4 {
 		user, category, n, rule := r.Text(), r.Text(), r.Number(), r.Number()
-		r.agendas.reportDeferral(user, category, n, rule)
+		r.agendas.cfg.reportDeferral(user, category, n, rule)
 	}
 	state := r.Number()
 	w.Held, w.Again = state == wakeupHeld, state == wakeupAgain
@@ -204,7 +204,7 @@ func (r *takeReply) wakeup(userID string) dispatch.WakeupResult {
 
 func (r *takeReply) grant(userID string) *dispatch.Grant {
 	id, category, at, slot := r.Text(), r.Text(), r.Number(), r.Number()
-	r.agendas.reportShadows(userID, category, r.Number())
+	r.agendas.cfg.reportShadows(userID, category, r.Number())
 	id, items, carries := strings.Cut(id, " ")
 	g := &dispatch.Grant{
 		Backlog:      dispatch.Backlog{Partition: r.partition, UserID: userID, Category: category},
