@@ -23,17 +23,13 @@ const (
 	Expired   Type = "notification.expired"
 	Cancelled Type = "notification.cancelled"
 	Replaced  Type = "notification.replaced"
-	// Deferred happens once to a notification, the first time that a limit or quiet hours hold it.
+	// Deferred happens once to a notification, the first time that a limit, quiet hours or a digest to come hold it.
 	Deferred          Type = "notification.deferred"
-	Digested          Type = "notification.digested"
 	DeviceDeactivated Type = "device.deactivated"
-	Overflow          Type = "overflow"
 )
 
 // Types are all that a deployment may want or not. Those of endpoints are few, and always written.
-var Types = []Type{
-	Delivered, Failed, Expired, Cancelled, Replaced, Deferred, Digested, DeviceDeactivated, Overflow,
-}
+var Types = []Type{Delivered, Failed, Expired, Cancelled, Replaced, Deferred, DeviceDeactivated}
 
 // DefaultTypes are all but those of which a notification has one besides its end.
 func DefaultTypes() []Type {

@@ -182,7 +182,7 @@ func everySetting() settings.Server {
 		},
 		Webhooks: settings.Webhooks{
 			WebhookDisableAfter: 24 * time.Hour, EventsEndpoints: []string{"https://e.example/x"}, EventsSecret: secret,
-			EventsTypes: []string{"overflow"},
+			EventsTypes: []string{"device.deactivated"},
 		},
 		Logging:      settings.Logging{LogFormat: "json", LogLevel: "debug"},
 		Roles:        []string{"api", "ops"},
@@ -209,7 +209,7 @@ func TestEverySettingOfAnEnvironment(t *testing.T) {
 		"PACER_DRAIN_TIMEOUT=5s",
 		"PACER_WEBHOOK_ALLOW=10.0.0.0/8,fd00::/8", "PACER_WEBHOOK_SECRET=" + secret, "PACER_LOG_FORMAT=json",
 		"PACER_LOG_LEVEL=debug", "PACER_ROLES=api,ops", "PACER_WEBHOOK_DISABLE_AFTER=24h",
-		"PACER_EVENTS_ENDPOINTS=https://e.example/x", "PACER_EVENTS_SECRET=" + secret, "PACER_EVENTS_TYPES=overflow",
+		"PACER_EVENTS_ENDPOINTS=https://e.example/x", "PACER_EVENTS_SECRET=" + secret, "PACER_EVENTS_TYPES=device.deactivated",
 	}, "serve")
 	if err != nil {
 		t.Fatal(err)
@@ -229,7 +229,7 @@ func TestEverySettingOfAFile(t *testing.T) {
 		"drain-timeout: 5s", "webhook_allow:", "  - 10.0.0.0/8", "  - fd00::/8", "webhook-secret: "+
 			secret, "log_format: json", "log-level: debug",
 		"roles: api,ops", "webhook-disable-after: 24h", "events-endpoints: [https://e.example/x]",
-		"events-types: overflow", "events_secret: "+secret,
+		"events-types: device.deactivated", "events_secret: "+secret,
 		"server: http://other", "token: t", "count: 7", "dry_run: true",
 	)
 	for name, c := range map[string]struct{ environ, args []string }{

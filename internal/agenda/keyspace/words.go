@@ -41,7 +41,7 @@ type fields struct {
 	Crashes    string `letter:"x"`
 	Lapsed     string `letter:"a"`  // the generation whose lease ended, until it is granted anew or settled
 	Restored   string `letter:"in"` // "generation epoch" of a delivery in flight when the partition was rebuilt
-	Refunded   string `letter:"re"` // 1 when it ended, and its latest admission was refunded
+	Refunded   string `letter:"re"` // 1 when it ended, and its latest admission was refunded, or it went with a digest
 
 	Deferrals string `letter:"d"`
 	Joined    string `letter:"j"` // how often its backlog had been blocked when it joined; absent for 0

@@ -5,11 +5,11 @@ local digests = {}
 do
   local function digest_key(carrier) return partition .. 'digest:' .. carrier end
 
-  -- join has notifications that were taken out of their backlog go with a carrier.
-  function digests.join(carrier, items)
+  -- join has notifications that were taken out of their backlog go with a carrier, which was granted on a basis.
+  function digests.join(carrier, items, basis)
     for _, id in ipairs(items) do
       local key = partition .. 'n:' .. id
-      redis.call('HSET', key, F.state, S.sending, F.digest, carrier)
+      redis.call('HSET', key, F.state, S.sending, F.digest, carrier, F.basis, basis)
       if redis.call('HEXISTS', key, F.generation) == 1 then -- a late result of its own attempt is void by now
         redis.call('HINCRBY', key, F.generation, '1')
         redis.call('HINCRBY', key, F.returned, '1')
@@ -63,13 +63,16 @@ do
     return true
   end
 
-  -- end_items ends the items of a digest as it ended.
+  -- end_items ends the items of a digest as it ended. Whatever admission an item had before is not what it went by.
   function digests.end_items(carrier, category, state, retention)
     local items = digests.items_of(carrier)
     if #items == 0 then return end
     redis.call('DEL', digest_key(carrier))
     redis.call('HDEL', partition .. 'n:' .. carrier, F.frozen)
-    for _, id in ipairs(items) do finish(id, category, state, 'digest', retention) end
+    for _, id in ipairs(items) do
+      if not GUARDED then redis.call('HSET', partition .. 'n:' .. id, F.refunded, '1') end
+      finish(id, category, state, 'digest', retention)
+    end
     count('joined', -#items)
   end
 end

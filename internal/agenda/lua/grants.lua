@@ -256,12 +256,12 @@ do
 
   -- take_along has items go with the first of a backlog, which was granted. It returns all of them as the
   -- reply has them.
-  local function take_along(agenda, backlog, items)
+  local function take_along(agenda, backlog, items, basis)
     local n = backlog.first
     if n.generation > 1 and digests.is_frozen(n.id) then return digests.with_items(n.id) end
     if #items == 0 then return n.id end
     for _, id in ipairs(items) do remove_waiting(agenda, id) end
-    digests.join(n.id, items)
+    digests.join(n.id, items, basis)
     budget = budget - #items
     return n.id .. ' ' .. table.concat(items, ' ')
   end
@@ -298,7 +298,7 @@ do
     count('attempts', 1)
     budget, looks = budget - 1, looks + 1 + #backlog.plan.rules -- this look was not in vain
     request.grants = request.grants + 1
-    put_grant(take_along(agenda, backlog, items), backlog.category, at, slot, shadows, n.generation, n.generation - n.returned, n.failures,
+    put_grant(take_along(agenda, backlog, items, basis), backlog.category, at, slot, shadows, n.generation, n.generation - n.returned, n.failures,
       n.accepted, n.payload, n.deferrals, n.history, math.max(n.accepted, n.not_before), basis)
     rounds.gives = true
     rounds.note(generation .. ' ' .. n.id .. ' ')

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/events"
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
@@ -41,9 +42,12 @@ func (p *probe) group() (group, others []*notification.Notification) {
 	return group, others
 }
 
-// goesAsOne: what waits of a group goes as one admission and one delivery, and each of it ends with that; what is
-// urgent, and what is of another group, goes alone.
+// goesAsOne: what waits of a group goes as one admission and one delivery, and each of it ends with that, of which an
+// event tells; what is urgent, and what is of another group, goes alone.
 func goesAsOne(p *probe) {
+	if err := p.Want(p.Context(), events.DefaultTypes()); err != nil {
+		p.Fatal(err)
+	}
 	group, others := p.group()
 	for range 3 {
 		g := p.grant()
@@ -69,6 +73,11 @@ func goesAsOne(p *probe) {
 	if v := p.want(others[0].ID, notification.StatusDelivered, 1, ""); v.DigestID != "" {
 		p.Errorf("%s went with the digest %q", v.ID, v.DigestID)
 	}
+	p.wantEvents(map[string]string{
+		group[0].ID + " delivered": wasDelivered.Reason, group[1].ID + " delivered": notification.ReasonDigest,
+		group[2].ID + " delivered":  notification.ReasonDigest,
+		others[0].ID + " delivered": wasDelivered.Reason, others[1].ID + " delivered": wasDelivered.Reason,
+	})
 }
 
 // grantOf makes rounds until a notification is granted, and delivers the others.

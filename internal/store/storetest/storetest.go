@@ -64,6 +64,9 @@ const (
 	MaxCrashes = 3
 )
 
+// digestedVersion is the version of the policy that grants in the category "digested".
+const digestedVersion = "00000000000d16e5"
+
 // asked counts the requests for the settings of the category "changing".
 var asked atomic.Int64
 
@@ -85,6 +88,7 @@ func Settings(_, category string) agenda.Settings {
 		settings.Drops, settings.ExemptFrom = true, notification.PriorityCritical
 	case "digested":
 		settings.Digest = &player.Digest{MaxItems: 3, Alone: notification.PriorityHigh}
+		settings.Basis.PolicyVersion = digestedVersion
 	case "slow":
 		settings.Plan.Rules = []throttle.Rule{{Max: 1, Per: time.Hour}}
 	default:
