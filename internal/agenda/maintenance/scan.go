@@ -45,16 +45,21 @@ const (
 	knownScript = 500
 )
 
-// known reads what is known of notifications: of their payloads, which may be long, the channel only.
+// known reads what is known of notifications: of their payloads, which may be long, the channel and the group key only.
 //
 //	KEYS[1]  the partition's prefix
 //	ARGV[…]  the notifications' keys; on a cluster all of one partition
-//	Result   per notification: the fields that it names, and the channel
+//	Result   per notification: the fields that it names, the channel, and the group key
 var known = script.NewWhenFull(keyspace.Spell(`local result = {}
 for i, key in ipairs(ARGV) do
   local f = redis.call('HMGET', key, F.user, F.category, F.priority, F.accepted, F.state, F.admitted, F.not_before,
-    F.expires, F.basis, F.refunded, F.payload, F.group)
-  f[11] = string.match(f[11] or '', '^{"c":"([^"]*)"') or ''
+    F.expires, F.basis, F.refunded, F.payload)
+  local payload = f[11] or ''
+  f[11], f[12] = string.match(payload, '^{"c":"([^"]*)"') or '', ''
+  if string.find(payload, '"g":', 1, true) then
+    local is_json, content = pcall(cjson.decode, payload)
+    if is_json and type(content.g) == 'string' then f[12] = content.g end
+  end
   result[i] = f
 end
 return result`))
