@@ -82,7 +82,7 @@ func main() {
 	var o options
 	flag.IntVar(&o.rounds, "rounds", 5, "rounds of each contest")
 	flag.IntVar(&o.n, "n", 30_000, "notifications or decisions a round")
-	flag.StringVar(&o.only, "only", "", "run only what has this in its name: dispatch, limiter, accept, durable, push, crowd")
+	flag.StringVar(&o.only, "only", "", "run only what has this in its name: dispatch, limiter, accept, durable, push")
 	profile := flag.String("cpuprofile", "", "write a CPU profile of this process, peers included, to this file")
 	flag.BoolVar(&verbose, "v", false, "print what each run used of CPU, memory, Redis and Postgres")
 	flag.BoolVar(&o.alone, "alone", false, "run pacer's side only, and print what it used: counts hold on a busy machine too")
@@ -159,11 +159,6 @@ func run(ctx context.Context, o options) error {
 		one := ratio{c, medians(ours), medians(theirs)}
 		r.ratios = append(r.ratios, one)
 		fmt.Fprintf(os.Stderr, "%s beside %s: %.2f, by CPU time %.2f\n", c.name, c.peer, one.Value(), one.byCPU())
-	}
-	if strings.Contains("crowd", o.only) {
-		if r.figures, err = crowds(ctx, o); err != nil {
-			return fmt.Errorf("measure crowds: %w", err)
-		}
 	}
 	r.print(os.Stdout)
 	if o.docs == "" {

@@ -21,14 +21,10 @@ func (r ratio) Value() float64 { return r.ours.rate / r.theirs.rate }
 // byCPU is how many times as much CPU time as pacer the peer uses for an item.
 func (r ratio) byCPU() float64 { return float64(r.theirs.used.cpu()) / float64(r.ours.used.cpu()) }
 
-// figure is a measurement without a peer.
-type figure struct{ what, got, wanted string }
-
 // report is what a run measured.
 type report struct {
-	title   string
-	ratios  []ratio
-	figures []figure
+	title  string
+	ratios []ratio
 }
 
 // rows is the table of ratios: a heading, then a row for each contest.
@@ -43,29 +39,15 @@ func (r report) rows() [][]string {
 	return rows
 }
 
-func (r report) figureRows() [][]string {
-	rows := [][]string{{"contest", "measured", "goal"}}
-	for _, f := range r.figures {
-		rows = append(rows, []string{f.what, f.got, f.wanted})
-	}
-	return rows
-}
-
 func perSecond(rate float64) string { return fmt.Sprintf("%.1f k/s", rate/1000) }
 
 func (r report) print(to io.Writer) {
-	fmt.Fprintln(to, r.title)
-	for _, rows := range [][][]string{r.rows(), r.figureRows()} {
-		if len(rows) == 1 {
-			continue
-		}
-		fmt.Fprintln(to)
-		table := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-		for _, row := range rows {
-			fmt.Fprintln(table, strings.Join(row, "\t"))
-		}
-		_ = table.Flush() // to a terminal
+	fmt.Fprintf(to, "%s\n\n", r.title)
+	table := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
+	for _, row := range r.rows() {
+		fmt.Fprintln(table, strings.Join(row, "\t"))
 	}
+	_ = table.Flush() // to a terminal
 }
 
 // Between these marks of a page stands what the last run wrote.
@@ -74,9 +56,9 @@ const (
 	endMark   = "<!-- end of what was measured -->\n"
 )
 
-// write puts the tables into the page.
+// write puts the table into the page.
 func (r report) write(page string) error {
-	return between(page, r.title+".\n\n"+markdown(r.rows())+"\n"+markdown(r.figureRows()))
+	return between(page, r.title+".\n\n"+markdown(r.rows()))
 }
 
 // between puts text between the marks of a page.
