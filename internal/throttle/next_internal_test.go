@@ -1,11 +1,8 @@
 package throttle
 
 import (
-	"strconv"
 	"testing"
 	"time"
-
-	"github.com/pacer-notify/pacer/test/redistest"
 )
 
 func TestNext(t *testing.T) {
@@ -57,60 +54,5 @@ func TestNext(t *testing.T) {
 				t.Errorf("got %d by %+v, want %d by %+v", at, by, c.at, want)
 			}
 		})
-	}
-}
-
-// Every key that the limiter writes has a time to live, a refusal writes nothing, and a log is never longer than its
-// largest limit.
-func TestStateIsBounded(t *testing.T) {
-	t.Parallel()
-	client := redistest.Client(t)
-	limiter := NewRedis(client, func(string) string { return "p:" })
-	ctx := t.Context()
-	for algorithm := range algorithms {
-		plan := Plan{
-			Algorithm: Algorithm(algorithm), Rules: []Rule{
-				{Max: 3, Per: time.Hour}, {Max: 5, Per: time.Hour, Kind: KindCap},
-			},
-		}
-		key := Key{User: "u" + strconv.Itoa(algorithm), Category: "chat"}
-		refused := 0
-		var first, last Decision
-		for i := range 500 {
-			d, err := limiter.Allow(ctx, key, plan, "t"+strconv.Itoa(i))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if d.Allowed {
-				last = d
-				continue
-			}
-			if refused++; refused == 1 {
-				first = d
-			} else if d.At != first.At {
-				t.Fatalf("%s: refusal %d moved the next moment from %d to %d", plan.Algorithm, refused, first.At, d.At)
-			}
-		}
-		if refused != 497 {
-			t.Errorf("%s: %d refused, want 497", plan.Algorithm, refused)
-		}
-		if found, err := limiter.Refund(ctx, key, plan, "t2", last.At); err != nil || !found {
-			t.Errorf("%s: refund of the last one: %t, %v", plan.Algorithm, found, err)
-		}
-		if d, err := limiter.Allow(ctx, key, plan, "again"); err != nil || !d.Allowed {
-			t.Errorf("%s: after the refund: %+v, %v", plan.Algorithm, d, err)
-		}
-	}
-	keys, err := client.Keys(ctx, "*").Result()
-	if err != nil || len(keys) == 0 {
-		t.Fatalf("keys %v, %v", keys, err)
-	}
-	for _, key := range keys {
-		if ttl := client.PTTL(ctx, key).Val(); ttl <= 0 || ttl > time.Hour+time.Second {
-			t.Errorf("%s lives for %s", key, ttl)
-		}
-		if n := client.ZCount(ctx, key, "(0", "+inf").Val(); n > 5 {
-			t.Errorf("%s has %d entries", key, n)
-		}
 	}
 }

@@ -33,19 +33,6 @@ func hammer(p *probe, plan throttle.Plan, attempts int, step time.Duration) []th
 	return admitted
 }
 
-func neverMore(p *probe) {
-	plan := p.plan(limit(3, 10*ms), limit(7, 50*ms), gap(ms))
-	admitted := hammer(p, plan, 400, ms)
-	if len(admitted) < 20 {
-		p.Fatalf("only %d admitted", len(admitted))
-	}
-	for _, r := range plan.Rules {
-		if most := MostWithin(r.Per, admitted); most > r.Max {
-			p.Errorf("%s: %d in one window", r, most)
-		}
-	}
-}
-
 // twiceLessOne shows both sides of what counters guarantee: 2·Max−1 in a window does happen, and more does not.
 func twiceLessOne(p *probe) {
 	const n = 4

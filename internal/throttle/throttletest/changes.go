@@ -15,9 +15,6 @@ func changeCases(f Features) []scenario {
 		{"ClockSetBackALittle", clockBackALittle},
 		{"ClockSetBackFar", clockBackFar},
 	}
-	if f.exact() {
-		return append(cases, scenario{"ALongerWindowHoldsAtOnce", longerWindow})
-	}
 	if f.Algorithm == throttle.TokenBucket {
 		return append(cases, scenario{"NeverLongerThanOneToken", emissionInterval})
 	}
@@ -45,15 +42,6 @@ func largerLimit(p *probe) {
 	larger := p.plan(limit(5, time.Second))
 	p.pass(anna, larger, 3)
 	p.refused(anna, larger)
-}
-
-func longerWindow(p *probe) {
-	p.pass(anna, p.plan(limit(2, 10*ms)), 2)
-	p.at(10 * ms)
-	longer := p.plan(limit(2, time.Second))
-	p.refuse(anna, longer, 0, epoch.Add(time.Second))
-	p.at(50 * ms)
-	p.refuse(anna, longer, 0, epoch.Add(time.Second))
 }
 
 // otherAlgorithm: each keeps its own state, so that a change cannot meet a key of another type.

@@ -11,31 +11,24 @@ import (
 
 const ms = time.Millisecond
 
-// limitCases are about what is admitted and when.
+// limitCases are about what is admitted and when. Random traces show more of it, such as many windows at once and parts
+// that are kept for the urgent; the check of linearizability has callers ask at once.
 func limitCases(f Features) []scenario {
 	cases := []scenario{
 		{"ExactlyOneWindowLaterItPasses", boundary},
-		{"AFullWindowComesBackWhole", wholeWindow},
 		{"GapBetweenTwo", gapBetween},
-		{"SeveralWindowsAllOrNone", allOrNone},
 		{"CapOverCategories", capOverCategories},
-		{"RefusalByTheCategoryLeavesTheCap", capUncharged},
 		{"UsersAreIndependent", usersIndependent},
 		{"RefusalsAreFree", refusalsAreFree},
-		{"WindowsOfOneMillisecond", subSecond},
 		{"TheLongestWindow", longest},
-		{"AroundTheHundredAndTwentyNinth", manyEntries},
-		{"ManyCallersAtOnce", manyCallers},
 		{"NoRules", noRules},
 		{"NamedCapsOverSomeCategories", namedCaps},
 		{"NamedCapsOnSomeChannels", capsOnChannels},
 		{"ARefundLeavesEveryCap", refundOfCaps},
 		{"PeriodsOfTheCalendar", periods},
-		{"ACapKeepsAPartForTheUrgent", func(p *probe) { keptForTheUrgent(p, userCap, limit) }},
 	}
 	if f.exact() {
-		return append(cases, scenario{"NeverMoreInAnyWindow", neverMore},
-			scenario{"ALimitKeepsAPartForTheUrgent", func(p *probe) { keptForTheUrgent(p, limit, userCap) }})
+		return cases // random traces show that no window of any position holds more
 	}
 	return append(cases, scenario{"AtMostTwiceLessOneInAnyWindow", twiceLessOne})
 }
@@ -54,52 +47,6 @@ func boundary(p *probe) {
 	if p.now != free {
 		p.Errorf("passed at %s", p.since(p.now))
 	}
-}
-
-func wholeWindow(p *probe) {
-	plan := p.plan(limit(3, 10*ms))
-	for round := range 4 {
-		start := time.Duration(round) * 10 * ms
-		p.at(start)
-		p.pass(anna, plan, 3)
-		p.refused(anna, plan)
-		p.at(start + time.Microsecond)
-		p.refused(anna, plan)
-		if p.Algorithm != throttle.TokenBucket {
-			p.at(start + 10*ms - time.Microsecond)
-			p.refuse(anna, plan, 0, epoch.Add(start+10*ms))
-		}
-	}
-}
-
-// keptForTheUrgent: the less urgent see what the others have used, and less room.
-func keptForTheUrgent(p *probe, kind, other func(int, time.Duration) throttle.Rule) {
-	kept := kind(5, 10*ms)
-	kept.Reserve = throttle.Reserve{1, 2}
-	rules := []throttle.Rule{kept, other(100, 10*ms)}
-	which := 0
-	if kept.Kind == throttle.KindCap {
-		which, rules[0], rules[1] = 1, rules[1], rules[0]
-	}
-	of := func(priority int) throttle.Plan {
-		plan := p.plan(rules...)
-		plan.Head.Priority = priority
-		return plan
-	}
-	p.pass(anna, of(4), 1)
-	p.at(ms)
-	p.pass(anna, of(3), 1)
-	p.refuse(anna, of(4), which, epoch.Add(10*ms))
-	p.refuse(anna, of(3), which, epoch.Add(10*ms))
-	p.pass(anna, of(2), 2)
-	p.refuse(anna, of(2), which, epoch.Add(10*ms))
-	p.refuse(anna, of(3), which, epoch.Add(11*ms))
-	p.pass(anna, of(1), 1)
-	p.refuse(anna, of(1), which, epoch.Add(10*ms))
-	p.refuse(anna, of(0), which, epoch.Add(10*ms))
-	p.at(10 * ms)
-	p.refuse(anna, of(3), which, epoch.Add(11*ms))
-	p.pass(anna, of(1), 1)
 }
 
 func gapBetween(p *probe) {
@@ -121,26 +68,6 @@ func gapBetween(p *probe) {
 	p.pass(other, alone, 1)
 	p.refuse(other, alone, 0, p.now.Add(5*ms))
 	p.edge(other, alone)
-}
-
-// allOrNone: what one window refuses the other must not count, or it would soon be shut by refusals alone.
-func allOrNone(p *probe) {
-	plan := p.plan(limit(1, 10*ms), limit(5, time.Second))
-	for d := time.Duration(0); d <= 40*ms; d += ms {
-		p.at(d)
-		if d%(10*ms) == 0 {
-			p.pass(anna, plan, 1)
-		} else if got := p.refused(anna, plan); got.Rule != 0 {
-			p.Fatalf("at %s refused by rule %d", d, got.Rule)
-		}
-	}
-	p.at(50 * ms)
-	if got := p.refused(anna, plan); got.Rule != 1 {
-		p.Errorf("refused by rule %d, want the longer window", got.Rule)
-	}
-	if used := p.peek(anna, plan).Rules[1].Used; used != 5 {
-		p.Errorf("the longer window counts %d, want the 5 admitted", used)
-	}
 }
 
 func capOverCategories(p *probe) {
@@ -241,16 +168,6 @@ func refundOfCaps(p *probe) {
 	p.pass(anna, plan, 1)
 }
 
-func capUncharged(p *probe) {
-	plan := p.plan(limit(1, time.Second), userCap(2, time.Second))
-	p.pass(anna, plan, 1)
-	for range 20 {
-		p.refuse(anna, plan, 0, epoch.Add(time.Second))
-	}
-	p.pass(throttle.Key{User: "anna", Category: "mail"}, plan, 1)
-	p.refuse(throttle.Key{User: "anna", Category: "news"}, plan, 1, epoch.Add(time.Second))
-}
-
 func usersIndependent(p *probe) {
 	plan := p.plan(limit(1, 10*ms), userCap(1, 20*ms))
 	keys := []throttle.Key{
@@ -311,17 +228,6 @@ func refusalsAreFree(p *probe) {
 	p.pass(anna, plan, 1)
 }
 
-func subSecond(p *probe) {
-	plan := p.plan(limit(1, ms))
-	for i := range 20 {
-		p.at(time.Duration(i) * ms)
-		p.pass(anna, plan, 1)
-		p.refuse(anna, plan, 0, p.now.Add(ms))
-		p.at(time.Duration(i)*ms + ms - time.Microsecond)
-		p.refuse(anna, plan, 0, p.now.Add(time.Microsecond))
-	}
-}
-
 func longest(p *probe) {
 	plan := p.plan(limit(1, throttle.MaxPer), limit(3000, time.Minute))
 	p.pass(anna, plan, 1)
@@ -329,57 +235,6 @@ func longest(p *probe) {
 	p.edge(anna, plan)
 	if p.now != epoch.Add(throttle.MaxPer) {
 		p.Errorf("passed after %s", p.since(p.now))
-	}
-}
-
-// manyEntries crosses the size at which Redis changes how it keeps a sorted set.
-func manyEntries(p *probe) {
-	const n = 130
-	plan := p.plan(limit(n, time.Second))
-	for i := range n {
-		p.at(time.Duration(i) * time.Microsecond)
-		p.pass(anna, plan, 1)
-	}
-	for range 5 {
-		p.edge(anna, plan)
-		if !p.exact() {
-			return
-		}
-	}
-	if want := epoch.Add(time.Second + 4*time.Microsecond); p.now != want {
-		p.Errorf("the window slid to %s, want %s", p.since(p.now), p.since(want))
-	}
-	for _, s := range p.Stored() {
-		if s.Entries > n {
-			p.Errorf("%s holds %d entries, want at most %d", s.Name, s.Entries, n)
-		}
-	}
-}
-
-func manyCallers(p *probe) {
-	plan := p.plan(limit(10, time.Second), userCap(12, time.Second))
-	var admitted [2]int
-	var mu sync.Mutex
-	var all sync.WaitGroup
-	for caller := range 32 {
-		key := throttle.Key{User: "anna", Category: strconv.Itoa(caller % 2)}
-		all.Go(func() {
-			for i := range 4 {
-				d, err := p.Limiter.Allow(p.Context(), key, plan, fmt.Sprint(caller, "-", i))
-				if err != nil {
-					p.Errorf("caller %d: %v", caller, err)
-				}
-				if d.Allowed {
-					mu.Lock()
-					admitted[caller%2]++
-					mu.Unlock()
-				}
-			}
-		})
-	}
-	all.Wait()
-	if admitted[0] > 10 || admitted[1] > 10 || admitted[0]+admitted[1] != 12 {
-		p.Errorf("admitted %v of two categories, want 12 in all and at most 10 of one", admitted)
 	}
 }
 

@@ -1,11 +1,9 @@
 // Package throttletest is the suite that every [throttle.Limiter] passes: the limits at their very edges, refusals that
-// cost nothing, several windows all or none, refunds, repeated requests, and that no state is left behind.
-//
-// A suite says more when it can fail: [Cases] can be run against a limiter that is wrong on purpose, with a
-// [testing.TB] that only takes notes.
+// cost nothing, refunds, repeated requests, and that no state is left behind.
 package throttletest
 
 import (
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -36,7 +34,7 @@ type Stored struct {
 type Features struct {
 	// Algorithm is the one to be tested.
 	Algorithm throttle.Algorithm
-	// Refusals is how many refused attempts the suite makes to see that they are free. Defaults to 1,000.
+	// Refusals is how many refused attempts the suite makes to see that they are free.
 	Refusals int
 	// RelativeExpiry is true when keys expire by the time that passes, even while the clock is set back.
 	RelativeExpiry bool
@@ -46,40 +44,18 @@ type Features struct {
 // token. Both hold for a log, neither for counters.
 func (f Features) exact() bool { return f.Algorithm.KeepsLog() }
 
-// Case is one part of the suite.
-type Case struct {
-	Name string
-	Run  func(tb testing.TB, s Subject)
-}
-
-// Cases lists what a limiter with the features has to pass, each with a [Subject] of its own.
-func Cases(f Features) []Case {
-	if f.Refusals == 0 {
-		f.Refusals = 1000
-	}
-	var cases []Case
-	for _, group := range [][]scenario{limitCases(f), changeCases(f), tokenCases(), stateCases()} {
-		for _, s := range group {
-			cases = append(cases, Case{Name: s.name, Run: func(tb testing.TB, subject Subject) {
-				tb.Helper()
-				s.run(newProbe(tb, subject, f))
-			}})
-		}
-	}
-	return cases
-}
-
 // Run runs the suite. It makes a new subject for each case.
 func Run(t *testing.T, f Features, subject func(tb testing.TB) Subject) {
 	t.Helper()
-	for _, c := range Cases(f) {
-		t.Run(c.Name, func(t *testing.T) {
+	for _, c := range slices.Concat(limitCases(f), changeCases(f), tokenCases(), stateCases()) {
+		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			c.Run(t, subject(t))
+			c.run(newProbe(t, subject(t), f))
 		})
 	}
 }
 
+// scenario is one case of the suite.
 type scenario struct {
 	name string
 	run  func(p *probe)

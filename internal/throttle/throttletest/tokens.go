@@ -14,7 +14,6 @@ func tokenCases() []scenario {
 		{"ARefusedTokenMayPassLater", refusedToken},
 		{"AskedAgainWhileTheCapRemembers", askedAgainWithCap},
 		{"TokensOfOneToSixtyTwoBytes", tokenLengths},
-		{"RefundFreesExactlyOne", refundFreesOne},
 		{"RefundOfWhatIsAbsent", refundAbsent},
 		{"RefundWithinAGap", refundGap},
 		{"RefundOfAnOlderOne", refundOlder},
@@ -96,17 +95,6 @@ func tokenLengths(p *probe) {
 			}
 		}
 	}
-	p.refused(anna, plan)
-}
-
-func refundFreesOne(p *probe) {
-	plan := p.plan(limit(3, 10*ms))
-	p.pass(anna, plan, 2)
-	p.at(ms)
-	last := p.pass(anna, plan, 1)
-	p.refused(anna, plan)
-	p.refund(anna, plan, last, p.now, true)
-	p.pass(anna, plan, 1)
 	p.refused(anna, plan)
 }
 
