@@ -32,14 +32,3 @@ func ExampleParsePriority() {
 	// high true true
 	// false
 }
-
-func ExampleRetry_Backoff() {
-	half := func() float64 { return 0.5 } // math/rand/v2.Float64 in a program
-	for failures := 1; failures <= 3; failures++ {
-		fmt.Println(notification.DefaultDelivery().Retry.Backoff(failures, half))
-	}
-	// Output:
-	// 1.5s
-	// 2.5s
-	// 4.5s
-}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/throttle"
@@ -82,52 +81,4 @@ func ExampleNext() {
 	// Output:
 	// 10s limit 2/1m
 	// 8h0m0s true
-}
-
-// Several windows and a minimum gap hold together: the plan allows what every rule allows.
-func Example_severalWindows() {
-	limiter := newClock(noon)
-	plan := throttle.Plan{Rules: []throttle.Rule{
-		{Max: 3, Per: time.Minute},
-		{Max: 5, Per: time.Hour},
-		{Max: 1, Per: 2 * time.Second, Kind: throttle.KindGap},
-	}}
-	for i := range 6 {
-		waited, rules := limiter.admit(plan, strconv.Itoa(i))
-		fmt.Println(i+1, "goes at", limiter.now.Sub(noon), "after waiting", waited, "for", rules)
-	}
-	// Output:
-	// 1 goes at 0s after waiting 0s for []
-	// 2 goes at 2s after waiting 2s for [min_gap 2s]
-	// 3 goes at 4s after waiting 2s for [min_gap 2s]
-	// 4 goes at 1m0s after waiting 56s for [limit 3/1m]
-	// 5 goes at 1m2s after waiting 2s for [limit 3/1m]
-	// 6 goes at 1h0m0s after waiting 58m58s for [limit 5/1h]
-}
-
-// clock is a limiter on a clock that moves to the moment for which a caller waits.
-type clock struct {
-	*throttle.Memory
-	now time.Time
-}
-
-func newClock(start time.Time) *clock {
-	c := &clock{now: start}
-	c.Memory = throttle.NewMemory(func() time.Time { return c.now })
-	return c
-}
-
-// admit waits until the plan allows one more, and returns how long that took, and the rules behind it.
-func (c *clock) admit(plan throttle.Plan, token string) (waited time.Duration, rules []throttle.Rule) {
-	for {
-		d, err := c.Allow(context.Background(), throttle.Key{User: "ada", Category: "chat"}, plan, token)
-		if err != nil {
-			panic(err)
-		}
-		if d.Allowed {
-			return waited, rules
-		}
-		waited, rules = waited+d.Wait(), append(rules, plan.Rules[d.Rule])
-		c.now = c.now.Add(d.Wait())
-	}
 }
