@@ -145,7 +145,7 @@ growth: check-servers ## measure costs as backlog, users, processes and shards g
 
 .PHONY: pictures
 pictures: check-servers ## make the picture of README.md from a run of the demo (6 minutes)
-	go run ./scripts/pictures
+	scripts/pictures.sh
 
 .PHONY: docs
 docs: check-servers ## write the tables and pages that are made from code, and the responses of the API's examples

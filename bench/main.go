@@ -5,7 +5,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -13,7 +12,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
-	"runtime/pprof"
 	"slices"
 	"strings"
 )
@@ -83,10 +81,8 @@ func main() {
 	flag.IntVar(&o.rounds, "rounds", 5, "rounds of each contest")
 	flag.IntVar(&o.n, "n", 30_000, "notifications or decisions a round")
 	flag.StringVar(&o.only, "only", "", "run only what has this in its name: dispatch, limiter, accept, durable, push")
-	profile := flag.String("cpuprofile", "", "write a CPU profile of this process, peers included, to this file")
 	flag.BoolVar(&verbose, "v", false, "print what each run used of CPU, memory, Redis and Postgres")
 	flag.BoolVar(&o.alone, "alone", false, "run pacer's side only, and print what it used: counts hold on a busy machine too")
-	heap := flag.String("memprofile", "", "write what was allocated, peers included, to this file")
 	flag.BoolVar(&o.smoke, "smoke", false, "run everything once and small, to see that it works")
 	flag.StringVar(&o.docs, "docs", "", "write the tables into benchmarks.md in this folder")
 	costs := flag.Bool("costs", false, "run the small contests that must not become slower, and fail when one has")
@@ -97,47 +93,19 @@ func main() {
 	}
 	verbose = verbose || o.alone
 	debug.SetGCPercent(400) // as the dispatcher does; the peers in this process collect less too
-	do := func() error { return run(ctx, o) }
+	var err error
 	switch {
 	case *setRuns > 0:
-		do = func() error { return setBounds(ctx, *setRuns) }
+		err = setBounds(ctx, *setRuns)
 	case *costs:
-		do = func() error { return checkCosts(ctx, o.only, os.Stdout) }
+		err = checkCosts(ctx, o.only, os.Stdout)
+	default:
+		err = run(ctx, o)
 	}
-	err := profiled(*profile, do)
-	if err := errors.Join(err, writeHeap(*heap)); err != nil {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
-}
-
-// writeHeap writes what was allocated to the file at path, unless path is empty.
-func writeHeap(path string) error {
-	if path == "" {
-		return nil
-	}
-	file, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(pprof.Lookup("allocs").WriteTo(file, 0), file.Close())
-}
-
-// profiled calls do and writes a CPU profile of it to the file at path, unless path is empty.
-func profiled(path string, do func() error) error {
-	if path == "" {
-		return do()
-	}
-	file, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	if err := pprof.StartCPUProfile(file); err != nil {
-		return err
-	}
-	defer pprof.StopCPUProfile()
-	return do()
 }
 
 func run(ctx context.Context, o options) error {
