@@ -10,7 +10,6 @@ import (
 func changeCases(f Features) []scenario {
 	cases := []scenario{
 		{"ASmallerLimitHoldsAtOnce", smallerLimit},
-		{"ALargerLimitHoldsAtOnce", largerLimit},
 		{"AnotherAlgorithmStartsAnew", otherAlgorithm},
 		{"ClockSetBackALittle", clockBackALittle},
 		{"ClockSetBackFar", clockBackFar},
@@ -34,14 +33,6 @@ func smallerLimit(p *probe) {
 		p.Errorf("%d remain of %+v", usage.Remaining(), usage)
 	}
 	p.edge(anna, smaller)
-}
-
-func largerLimit(p *probe) {
-	p.pass(anna, p.plan(limit(2, time.Second)), 2)
-	p.refused(anna, p.plan(limit(2, time.Second)))
-	larger := p.plan(limit(5, time.Second))
-	p.pass(anna, larger, 3)
-	p.refused(anna, larger)
 }
 
 // otherAlgorithm: each keeps its own state, so that a change cannot meet a key of another type.

@@ -15,7 +15,6 @@ func tokenCases() []scenario {
 		{"AskedAgainWhileTheCapRemembers", askedAgainWithCap},
 		{"TokensOfOneToSixtyTwoBytes", tokenLengths},
 		{"RefundOfWhatIsAbsent", refundAbsent},
-		{"RefundWithinAGap", refundGap},
 		{"RefundOfAnOlderOne", refundOlder},
 		{"RefundGivesTheCapBack", refundCap},
 		{"Clear", clearForgets},
@@ -117,18 +116,6 @@ func refundAbsent(p *probe) {
 	}
 	p.pass(anna, plan, 1)
 	p.refused(anna, plan)
-}
-
-func refundGap(p *probe) {
-	plan := p.plan(gap(3 * ms))
-	p.pass(anna, plan, 1)
-	p.at(3 * ms)
-	last := p.pass(anna, plan, 1)
-	p.at(3500 * time.Microsecond)
-	p.refused(anna, plan)
-	p.refund(anna, plan, last, epoch.Add(3*ms), true)
-	p.pass(anna, plan, 1)
-	p.refuse(anna, plan, 0, p.now.Add(3*ms))
 }
 
 // refundOlder: a log finds every admission; counters know their latest only, and must not believe the rest.
