@@ -167,7 +167,7 @@ func (h *handler) perform(ctx context.Context, a Action, by string) (done Done, 
 		err = h.cfg.Actions.Cancel(ctx, a.ID)
 		return Done{Done: a.ID + " is cancelled"}, a.ID, err
 	case "change":
-		done, err = h.change(ctx, a)
+		done, err = change(ctx, h.cfg.Actions, a)
 		return done, a.ID, err
 	case "release":
 		err = h.cfg.Actions.Change(ctx, a.ID, notification.Change{Release: true})
@@ -185,13 +185,13 @@ func (h *handler) perform(ctx context.Context, a Action, by string) (done Done, 
 }
 
 // change changes a notification as an operator says.
-func (h *handler) change(ctx context.Context, a Action) (Done, error) {
+func change(ctx context.Context, actions Actions, a Action) (Done, error) {
 	c, err := wire.DecodeChange(a.Change)
 	if err != nil {
 		return Done{}, &RefusalError{Reason: err.Error(), Err: err}
 	}
 	_, what, _ := strings.Cut(c.Event(), " ")
-	return Done{Done: a.ID + " is changed: " + what, detail: what}, h.cfg.Actions.Change(ctx, a.ID, c)
+	return Done{Done: a.ID + " is changed: " + what, detail: what}, actions.Change(ctx, a.ID, c)
 }
 
 func (h *handler) auditLog(w http.ResponseWriter, r *http.Request) {

@@ -153,7 +153,8 @@ func (b *Backlog) newestWith(first *Note) throttle.Micros {
 }
 
 // join has the others of a digest go with its carrier.
-func (a *Agenda) join(carrier *Note, items []*Note) {
+func (b *Backlog) join(carrier *Note, items []*Note) {
+	a := b.agenda
 	for _, n := range items {
 		a.leave(n)
 		n.Status, n.Admitted = notification.StatusSending, carrier.Admitted

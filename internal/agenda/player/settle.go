@@ -34,16 +34,16 @@ func (a *Agenda) Settle(now throttle.Micros, n *Note, generation int, o dispatch
 	}
 	n.lapsed = 0
 	a.flight = slices.DeleteFunc(a.flight, func(o *Note) bool { return o == n })
-	a.became(n, o)
-	a.track(n.Category).tidy()
+	b := a.track(n.Category)
+	b.became(n, o)
+	b.tidy()
 	return false
 }
 
 // became settles a grant.
-func (a *Agenda) became(n *Note, o dispatch.Outcome) {
-	b := a.track(n.Category)
+func (b *Backlog) became(n *Note, o dispatch.Outcome) {
 	if o.Refund {
-		b.window.Refund(a.now, n.Admitted, n.head(), n.Token())
+		b.window.Refund(b.agenda.now, n.Admitted, n.head(), n.Token())
 	}
 	if o.Failure {
 		n.Failures++
@@ -56,14 +56,14 @@ func (a *Agenda) became(n *Note, o dispatch.Outcome) {
 	if !stays && o.Disposition != dispatch.Delivered && o.Disposition != dispatch.Failed {
 		items = n.dissolve() // nobody got anything: each goes on by itself
 	}
-	a.goesOn(n, o)
+	b.goesOn(n, o)
 	for _, item := range items {
-		a.itemGoesOn(item, o)
+		b.itemGoesOn(item, o)
 	}
 }
 
 // itemGoesOn has one that was in a digest go on by itself.
-func (a *Agenda) itemGoesOn(n *Note, o dispatch.Outcome) {
+func (b *Backlog) itemGoesOn(n *Note, o dispatch.Outcome) {
 	if o.Disposition != dispatch.Retry {
 		o = dispatch.Outcome{Disposition: dispatch.Returned, RetryAfter: o.RetryAfter}
 	}
@@ -71,13 +71,13 @@ func (a *Agenda) itemGoesOn(n *Note, o dispatch.Outcome) {
 		n.Failures++
 	}
 	returned := n.Returned
-	a.goesOn(n, o)
+	b.goesOn(n, o)
 	n.Returned = returned // it was no grant of its own
 }
 
 // goesOn has one go on as an outcome says.
-func (a *Agenda) goesOn(n *Note, o dispatch.Outcome) {
-	b := a.track(n.Category)
+func (b *Backlog) goesOn(n *Note, o dispatch.Outcome) {
+	a := b.agenda
 	due, disposition, reason := a.now.Add(o.RetryAfter), o.Disposition, o.Reason
 	untried := disposition == dispatch.Returned || disposition == dispatch.Retry && o.Untried
 	if disposition == dispatch.Retry && n.expired(due) {
@@ -91,7 +91,7 @@ func (a *Agenda) goesOn(n *Note, o dispatch.Outcome) {
 	}
 	switch disposition {
 	case dispatch.Retry:
-		a.retry(n, due, o)
+		b.retry(n, due, o)
 	case dispatch.Returned:
 		b.enter(n, n.bypasses)
 		if o.RetryAfter > 0 {
@@ -105,7 +105,8 @@ func (a *Agenda) goesOn(n *Note, o dispatch.Outcome) {
 }
 
 // retry has a notification wait for its next attempt.
-func (a *Agenda) retry(n *Note, due throttle.Micros, o dispatch.Outcome) {
+func (b *Backlog) retry(n *Note, due throttle.Micros, o dispatch.Outcome) {
+	a := b.agenda
 	n.Status, n.retried, n.Held = notification.StatusRetrying, due, o.Untried
 	if o.Failure {
 		n.failedUntil = due

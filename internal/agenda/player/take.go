@@ -182,7 +182,7 @@ func (b *Backlog) grant() Granted {
 	a.cfg.Going(n)
 	n.Generation++
 	a.flight = append(a.flight, n)
-	a.join(n, items)
+	b.join(n, items)
 	b.window.Charge(a.now, at, n.head(), n.Token())
 	return g
 }
