@@ -174,8 +174,8 @@ func (c Config) entryArgs(args []any, e *Entry) []any {
 		e.CollapseKey, e.Payload, arrival, e.state(), passesOf(settings, e.Priority), personal)
 }
 
-// group is the same for what may go as one digest: what has the channel, the target and the group key. It is empty where
-// the category has no digests.
+// group is the same for what may go as one digest: what has the channel, the target and the group key. It is empty
+// where the category has no digests.
 func (e *Entry) group(s Settings) string {
 	if s.Digest == nil {
 		return ""

@@ -48,14 +48,14 @@ func (a *Agendas) Change(ctx context.Context, partition int, c Change) error {
 	}
 	r := reply.Reader{Fields: answer}
 	a.cfg.reportDeferrals(r.List(1))
-	switch done := r.Number(0); {
-	case done == 0:
+	switch r.Number(0) {
+	case 0:
 		return notification.ErrNotWaiting
-	case done == -1:
+	case -1:
 		return notification.ErrNotFound
-	case done == -2:
+	case -2:
 		return ErrOutdated
-	case done == -3:
+	case -3:
 		return ErrBeingSent
 	}
 	return r.Fault

@@ -63,7 +63,8 @@ func (p *Policy) digest(s *agenda.Settings, category string, wish *preferences.W
 	timed, ok := cached.moments.get(name, now)
 	if !ok {
 		with := *s.Digest
-		with.Moments = calendar.Moments(c.Digest.At, c.Digest.Days, throttle.MicrosOf(now.Add(-clocksApart)), zone, momentsAhead)
+		from := throttle.MicrosOf(now.Add(-clocksApart))
+		with.Moments = calendar.Moments(c.Digest.At, c.Digest.Days, from, zone, momentsAhead)
 		timed = &with
 		cached.moments.put(name, now, timed)
 	}

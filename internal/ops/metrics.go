@@ -122,7 +122,8 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 		Help: "When this process's invariant checker last went through the store; 0 before the first time.",
 	})
 	for _, c := range []prometheus.Collector{
-		m.accepted, m.deliveries, m.deferrals, m.shadows, m.digests, m.digestItems, m.repairs, m.pulls, m.lateness, m.endToEnd, m.provider,
+		m.accepted, m.deliveries, m.deferrals, m.shadows, m.digests, m.digestItems,
+		m.repairs, m.pulls, m.lateness, m.endToEnd, m.provider,
 		m.decision, m.violations, m.unended, m.checked,
 	} {
 		if err := registry.Register(c); err != nil {

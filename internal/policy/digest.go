@@ -16,8 +16,8 @@ import (
 // Digest is how what waits of a group in a category goes as one message: what has the user, the channel, the target and
 // the group key in common.
 type Digest struct {
-	// Wait is how long the first of a group waits for company. Extend is how long nothing more of the group has to come,
-	// within Max. At are times of the day, on Days. At most one of the three is set.
+	// Wait is how long the first of a group waits for company. Extend is how long nothing more of the group has to
+	// come, within Max. At are times of the day, on Days. At most one of the three is set.
 	Wait, Extend, Max time.Duration
 	At                []calendar.Clock
 	Days              calendar.Days

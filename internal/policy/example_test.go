@@ -22,11 +22,12 @@ categories:
       - {max: 0, per: 1m}
     mingap: 3s
 `))
-	fmt.Println(strings.ReplaceAll(err.Error(), "; ", ";\n  "))
+	fmt.Println(strings.NewReplacer("; ", ";\n  ", " retry, ", "\n  retry, ").Replace(err.Error()))
 	// Output:
 	// my.yaml:5:15: categories.default.limits[0].max: must be between 1 and 1000000, is 0
 	// my.yaml:6:5: categories.default.mingap: unknown key (did you mean min_gap?);
-	//   known here: algorithm, limits, min_gap, max_defer, bypass, quiet_hours, digest, retry, timeout, concurrency, webhook
+	//   known here: algorithm, limits, min_gap, max_defer, bypass, quiet_hours, digest,
+	//   retry, timeout, concurrency, webhook
 }
 
 // A chat: one message each three seconds, at most a hundred a day, and nothing that is older than two hours.

@@ -147,8 +147,8 @@ func (d *document) readCategory(p *Policy, path string, e entry) Category {
 		return c
 	}
 	fields, _ := d.fields(path, e.value,
-		slices.Concat([]string{"algorithm", "limits", "min_gap", "max_defer", "bypass", "quiet_hours", "digest"}, deliveryKeys,
-			[]string{"webhook"})...)
+		slices.Concat([]string{"algorithm", "limits", "min_gap", "max_defer", "bypass", "quiet_hours", "digest"},
+			deliveryKeys, []string{"webhook"})...)
 	if f, ok := fields["algorithm"]; ok {
 		c.Plan.Algorithm = d.readAlgorithm(path, f)
 	}

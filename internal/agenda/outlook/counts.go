@@ -98,8 +98,9 @@ func addPartition(all *stats.Counts, partition int, r *partitionReplies) {
 		return value
 	}
 	one := stats.Partition{
-		Partition: partition, Queued: n("waiting") - n("deferred"), Deferred: n("deferred"), Sending: r.flight.Val() + n("joined"),
-		Steps: n("pulls") + n("attempts"), QuietOver: r.over.Val(),
+		Partition: partition, Queued: n("waiting") - n("deferred"), Deferred: n("deferred"),
+		Sending: r.flight.Val() + n("joined"),
+		Steps:   n("pulls") + n("attempts"), QuietOver: r.over.Val(),
 	}
 	one.SweptAt, _ = strconv.ParseInt(r.swept.Val(), 10, 64) // absent means never
 	all.Partitions[partition] = one

@@ -55,7 +55,8 @@ func (d *Digest) Text() string {
 	}
 	var text strings.Builder
 	numbers := []int64{
-		bundles, int64(d.MaxItems), int64(d.Alone), d.Wait.Microseconds(), d.Extend.Microseconds(), d.Max.Microseconds(),
+		bundles, int64(d.MaxItems), int64(d.Alone), d.Wait.Microseconds(), d.Extend.Microseconds(),
+		d.Max.Microseconds(),
 	}
 	for _, n := range numbers {
 		text.WriteString(strconv.FormatInt(n, 10) + " ")
@@ -92,8 +93,8 @@ func (n *Note) Frozen() bool { return n.frozen }
 
 // mayJoin reports whether another one goes with the first of its backlog.
 func (b *Backlog) mayJoin(first, n *Note) bool {
-	return n.ID != first.ID && n.Group == first.Group && !b.settings.goesAlone(n.Priority) && !n.expired(b.agenda.now) &&
-		!n.frozen && !n.ghost
+	return n.ID != first.ID && n.Group == first.Group && !b.settings.goesAlone(n.Priority) &&
+		!n.expired(b.agenda.now) && !n.frozen && !n.ghost
 }
 
 // begins reports whether the first of a backlog may take others along.
@@ -167,8 +168,8 @@ func (b *Backlog) join(carrier *Note, items []*Note) {
 	carrier.items = append(carrier.items, items...)
 }
 
-// freeze keeps a digest as it is: it may have reached somebody, and comes again with the same content. Nothing that only
-// concerns its carrier ends it.
+// freeze keeps a digest as it is: it may have reached somebody, and comes again with the same content. Nothing that
+// only concerns its carrier ends it.
 func (n *Note) freeze() {
 	if len(n.items) > 0 {
 		n.frozen, n.Expires, n.CollapseKey = true, 0, ""

@@ -59,7 +59,9 @@ type joining struct {
 }
 
 // queueJoins adds joinSQL to the statements of a claim, when some carry items. What joined is noted in joined.
-func queueJoins(statements *pgx.Batch, grants []*dispatch.Grant, joined map[*dispatch.Grant][]*notification.Notification) {
+func queueJoins(statements *pgx.Batch, grants []*dispatch.Grant,
+	joined map[*dispatch.Grant][]*notification.Notification,
+) {
 	var all []joining
 	var carriers, tokens, ids, histories []string
 	var deferrals, places []int32
@@ -96,7 +98,8 @@ func (d *deliveries) readItems(ctx context.Context, g *dispatch.Grant) {
 	if len(g.Items) == 0 {
 		return
 	}
-	states, _ := outlook.Of(d.stores.Agendas.Agendas).Known(ctx, g.Partition, g.Items) // else the rows lack a line of history
+	// Without it the rows lack a line of history.
+	states, _ := outlook.Of(d.stores.Agendas.Agendas).Known(ctx, g.Partition, g.Items)
 	g.Known = make(map[string]dispatch.ItemHistory, len(states))
 	for _, s := range states {
 		g.Known[s.ID] = dispatch.ItemHistory{Deferrals: s.Deferrals, History: s.Lines}
@@ -183,7 +186,8 @@ func queueItems(statements *pgx.Batch, requests []settleRequest) {
 			failure = 1
 		}
 		for _, id := range x.Items {
-			carriers, claims, ids = append(carriers, x.Notification.ID), append(claims, int32(x.Claimed)), append(ids, id)
+			carriers, claims = append(carriers, x.Notification.ID), append(claims, int32(x.Claimed))
+			ids = append(ids, id)
 			statuses, failures = append(statuses, status), append(failures, failure)
 			waits = append(waits, x.Took.Microseconds()+x.RetryAfter.Microseconds())
 		}

@@ -77,7 +77,9 @@ func TestEventsAreMovedOnce(t *testing.T) {
 	}
 	dead := errors.New("dead")
 	for i, written := range []bool{false, true, false, true} {
-		n := &notification.Notification{ID: strconv.Itoa(i), UserID: "ada", Category: "free", Channel: "log", Priority: 1}
+		n := &notification.Notification{
+			ID: strconv.Itoa(i), UserID: "ada", Category: "free", Channel: "log", Priority: 1,
+		}
 		_, err := s.Accept(t.Context(), []*notification.Notification{n})
 		if err := errors.Join(err, s.Cancel(t.Context(), n.ID)); err != nil {
 			t.Fatal(err)

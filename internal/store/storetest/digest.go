@@ -30,7 +30,8 @@ func (p *probe) wantDigest(g *dispatch.Grant, want ...*notification.Notification
 	}
 }
 
-// group accepts notifications that go as one, and others that do not go with them: urgent ones, and one of another group.
+// group accepts notifications that go as one, and two that do not go with them: one of another group, and an urgent
+// one.
 func (p *probe) group() (group, others []*notification.Notification) {
 	p.Helper()
 	for _, title := range []string{"one", "two", "three"} {
@@ -65,7 +66,8 @@ func goesAsOne(p *probe) {
 	}
 	p.wantNoGrant("an item is granted by itself")
 	for i, n := range group {
-		if v := p.want(n.ID, notification.StatusDelivered, map[bool]int{true: 1}[i == 0], ""); v.DigestID != group[0].ID {
+		attempts := map[bool]int{true: 1}[i == 0]
+		if v := p.want(n.ID, notification.StatusDelivered, attempts, ""); v.DigestID != group[0].ID {
 			p.Errorf("%s went with the digest %q", n.ID, v.DigestID)
 		}
 	}
