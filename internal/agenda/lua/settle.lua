@@ -49,8 +49,9 @@ if granted.state == S.queued and granted.lapsed == generation and outcome ~= S.q
   redis.call('HDEL', granted.key, F.lapsed)
   wake_for_expiry(agenda, category)
 elseif granted.state ~= S.sending then
-  -- It was settled before, and the reply was lost.
-  return granted.state == S.queued and STALE or CURRENT
+  -- It was settled before, and the reply was lost; or, as end.lua sees it, it has ended otherwise.
+  local ends = carries and not refunds and (outcome == S.delivered or outcome == S.failed)
+  return (granted.state == S.queued or ends and granted.state ~= outcome) and STALE or CURRENT
 end
 
 -- untried takes an attempt back: nothing was sent. An item of a digest had none.
