@@ -28,8 +28,9 @@ type Entry struct {
 	Retrying    bool
 	ExpiresAt   time.Time
 	CollapseKey string
-	// Target and GroupKey say, with the channel, what may go as one digest.
-	Target, GroupKey string
+	// Of is the notification, whose target and group key say, with the channel, what may go as one digest; nil for one
+	// without either.
+	Of *notification.Notification
 	// Payload comes back with the grant. It begins as [OnChannel] says, or a named cap takes it to be on any channel.
 	Payload string
 	// Arrival orders what another store accepted, however late the entry comes, and whatever the clocks say: a later
@@ -42,8 +43,6 @@ type Entry struct {
 	// InFlight is its delivery, when a worker was making it as the partition lost its state. It stands instead of a
 	// place in the backlog. Only [Agendas.RestoreEntries] takes such an entry.
 	InFlight *InFlight
-	// Carrier is the notification that it went with, as an item of a digest, when its partition lost its state.
-	Carrier string
 }
 
 // EntriesAtOnce is how many entries one script should take.
@@ -54,8 +53,8 @@ const EntriesAtOnce = 64
 func EntryOf(n *notification.Notification, age time.Duration) Entry {
 	return Entry{
 		ID: n.ID, UserID: n.UserID, Category: n.Category, Priority: n.Priority, SendAt: n.SendAt,
-		ExpiresAt: n.ExpiresAt, CollapseKey: n.CollapseKey, Target: n.To,
-		GroupKey: n.GroupKey, Payload: OnChannel(n.Channel), Arrival: n.Arrival, Age: age,
+		ExpiresAt: n.ExpiresAt, CollapseKey: n.CollapseKey, Of: n, Payload: OnChannel(n.Channel),
+		Arrival: n.Arrival, Age: age,
 	}
 }
 
@@ -91,7 +90,10 @@ type InFlight struct {
 	AdmittedAt          throttle.Micros
 	// LeasedUntil is when the notification comes back into its backlog, unless it is settled.
 	LeasedUntil time.Time
-	Basis       notification.Basis
+	// Carrier is the notification that it went with, as an item of a digest; empty for a delivery of its own. Nothing
+	// else is known then.
+	Carrier string
+	Basis   notification.Basis
 }
 
 // state writes the delivery as the accept script reads it.
@@ -181,7 +183,8 @@ func (e *Entry) group(s Settings) string {
 		return ""
 	}
 	channel, _, _ := strings.Cut(strings.TrimPrefix(e.Payload, `{"c":"`), `"`)
-	return GroupOf(channel, e.Target, e.GroupKey)
+	of := cmp.Or(e.Of, &notification.Notification{})
+	return GroupOf(channel, of.To, of.GroupKey)
 }
 
 // GroupOf is a short name of what may go as one: of a channel, a target and a group key.
@@ -196,8 +199,8 @@ var scheduled any = keyspace.States.Scheduled
 // state is what becomes of an entry until it is due, as the accept script reads it.
 func (e *Entry) state() any {
 	switch {
-	case e.Carrier != "":
-		return keyspace.States.Sending + " with " + e.Carrier
+	case e.InFlight != nil && e.InFlight.Carrier != "":
+		return keyspace.States.Sending + " with " + e.InFlight.Carrier
 	case e.InFlight != nil:
 		state := e.InFlight.state()
 		return state[:1] + string(e.Deferred) + state[1:]

@@ -105,7 +105,7 @@ func (m *model) note(e agenda.Entry) *note {
 		Arrival:  cmp.Or(e.Arrival, m.last+1),
 	}}
 	if m.settings[e.Category].Digest != nil {
-		n.Group = n.Channel + " " + e.GroupKey
+		n.Group = n.Channel + " " + e.Of.GroupKey
 	}
 	if !e.SendAt.IsZero() {
 		n.NotBefore = throttle.MicrosOf(e.SendAt)

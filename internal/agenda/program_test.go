@@ -279,7 +279,7 @@ func (p *program) entry() agenda.Entry {
 		Priority: notification.Priority(1 + p.rand.IntN(4)),
 		Payload:  agenda.OnChannel(pick(p.rand, programChannels)) + strconv.Itoa(p.made),
 	}
-	e.GroupKey = []string{"", "", "", "order 7"}[p.rand.IntN(4)]
+	e.Of = &notification.Notification{GroupKey: []string{"", "", "", "order 7"}[p.rand.IntN(4)]}
 	switch p.rand.IntN(12) {
 	case 0, 1:
 		e.SendAt = time.UnixMicro(p.model.now + p.rand.Int64N(6_000_000))

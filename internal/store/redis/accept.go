@@ -175,9 +175,7 @@ func (s *accepting) put(ctx context.Context, partition int, batch []*notificatio
 		}
 		entries[i] = agenda.Entry{
 			ID: n.ID, UserID: n.UserID, Category: n.Category, Priority: n.Priority,
-			SendAt: n.SendAt, ExpiresAt: n.ExpiresAt, CollapseKey: n.CollapseKey, Target: n.To,
-			GroupKey: n.GroupKey,
-			Payload:  payload,
+			SendAt: n.SendAt, ExpiresAt: n.ExpiresAt, CollapseKey: n.CollapseKey, Of: n, Payload: payload,
 		}
 	}
 	placed, err := s.agendas.Accept(ctx, partition, entries)

@@ -29,7 +29,7 @@ func entryOf(o *stream.Open, now time.Time, coming map[string]bool) agenda.Entry
 		return e.RetriedAt(o.NotBefore, o.Status == notification.StatusRetrying)
 	}
 	if o.IsItem() {
-		e.Carrier = o.DigestID
+		e.InFlight = &agenda.InFlight{Carrier: o.DigestID}
 		return e
 	}
 	leasedUntil := now.Add(o.LeasedFor + leaseBeyond)

@@ -75,9 +75,10 @@ func collectOpen(rows pgx.Rows, err error) ([]Open, error) {
 		var sendAt, expiresAt *time.Time
 		var notBefore *int64
 		var leased *time.Duration
-		err = row.Scan(&o.ID, &o.UserID, &o.Category, &o.Channel, &o.Target, &o.DigestID, &o.Priority, &sendAt,
+		o.Of = &notification.Notification{}
+		err = row.Scan(&o.ID, &o.UserID, &o.Category, &o.Channel, &o.Of.To, &o.DigestID, &o.Priority, &sendAt,
 			&expiresAt, &o.CollapseKey,
-			&o.GroupKey, &o.Status, &notBefore, &leased, &o.AcceptedAt, &o.Age, &o.Arrival, &o.Claim, &o.Attempts,
+			&o.Of.GroupKey, &o.Status, &notBefore, &leased, &o.AcceptedAt, &o.Age, &o.Arrival, &o.Claim, &o.Attempts,
 			&o.AdmittedAt, &o.Basis.PolicyVersion, &o.Basis.Zone, &o.Deferred, &o.Version, &o.Unchecked, &o.Coming)
 		o.Payload = agenda.OnChannel(o.Channel)
 		o.SendAt, o.ExpiresAt = columns.Moment(sendAt), columns.Moment(expiresAt)
