@@ -115,8 +115,8 @@ function buttons(n, lookUp) {
   const acts = (text, action, question) => button(text, async () => { if (await act(action, question)) lookUp(n.id) })
   const row = element('div', { className: 'row' })
   if (['scheduled', 'queued', 'deferred', 'retrying'].includes(n.status)) {
-    row.append(acts('Cancel …', { action: 'cancel', id: n.id }, `Cancel notification ${n.id}? It will never be delivered.`),
-      acts('Release …', { action: 'release', id: n.id }, `Release notification ${n.id}? It goes at once, whatever limits and quiet hours say.`))
+    row.append(acts('Release …', { action: 'release', id: n.id }, `Release notification ${n.id}? It goes at once, whatever limits and quiet hours say.`),
+      acts('Cancel …', { action: 'cancel', id: n.id }, `Cancel notification ${n.id}? It will never be delivered.`))
   }
   if (['failed', 'expired'].includes(n.status)) {
     row.append(acts('Send again …', { action: 'retry', id: n.id }, `Send notification ${n.id} again, as a new one?`))
