@@ -61,14 +61,14 @@ func TestTheOrderDoesNotDependOnTheClock(t *testing.T) {
 		"Inserted": func(*postgres.Config) {}, "Copied": copies,
 	} {
 		for after, want := range map[string][]string{
-			"": {"c", "score a", "b", "a", "enqueued"}, "Rebuilt": {"c", "b", "a", "score a", "enqueued"},
+			"": {"c", "score-a", "b", "a", "enqueued"}, "Rebuilt": {"c", "b", "a", "score-a", "enqueued"},
 		} {
 			t.Run(name+after, func(t *testing.T) {
 				t.Parallel()
 				w := newClockWorld(t, agenda.Config{MaxCrashes: 1000}, change)
 				for _, id := range []string{"c", "b", "a"} {
 					w.acceptOne(t, notification.Notification{ID: id})
-					w.acceptOne(t, notification.Notification{ID: "score " + id, CollapseKey: "score"})
+					w.acceptOne(t, notification.Notification{ID: "score-" + id, CollapseKey: "score"})
 					w.setBack(t)
 				}
 				w.exec(t, `SELECT pacer.enqueue('{"id":"enqueued","user_id":"ada","category":"free","channel":"log"}')`)
@@ -80,8 +80,8 @@ func TestTheOrderDoesNotDependOnTheClock(t *testing.T) {
 					t.Errorf("delivered %q, want %q", got, want)
 				}
 				w.round(t)
-				w.wantStatus(t, "score a", "delivered")
-				w.wantStatus(t, "score b", "replaced")
+				w.wantStatus(t, "score-a", "delivered")
+				w.wantStatus(t, "score-b", "replaced")
 			})
 		}
 	}

@@ -20,11 +20,13 @@ var smallTables = []string{"partitions", "partition_counts", "category_deferrals
 
 // wholeReaders are the statements that read a whole table, each with its reason.
 var wholeReaders = map[string]string{
-	"freshSQL":   "the checker sorts who was admitted since its last round",
-	"missing":    "rebuild --verify compares everything that waits",
-	"historySQL": "it reads the tallies, of which the relay leaves few, and the hours that were asked for",
-	"totalsSQL":  "it adds up the tallies, of which the relay leaves few",
-	"lookUpSQL":  "rebuild --verify looks for what is missing in the whole outbox",
+	"freshSQL":        "the checker sorts who was admitted since its last round",
+	"missing":         "rebuild --verify compares everything that waits",
+	"historySQL":      "it reads the tallies, of which the relay leaves few, and the hours that were asked for",
+	"totalsSQL":       "it adds up the tallies, of which the relay leaves few",
+	"groupSQL":        "it sorts what has the group key of one user",
+	"takeHappenedSQL": "it takes what has ended since a moment ago, a table that is emptied all the time",
+	"lookUpSQL":       "rebuild --verify looks for what is missing in the whole outbox",
 }
 
 // background statements hold no delivery up when they read more than they must. Without the session's settings they may

@@ -46,11 +46,13 @@ FROM fresh f WHERE l.id = ANY (ARRAY[f.id])`
 // number numbers the lines that have no numbers yet.
 func (r *Store) number(ctx context.Context, log record.Log) error {
 	var some bool
-	look := unnumberedSQL
+	var row pgx.Row
 	if log.Happened {
-		look = happenedSQL
+		row = r.pool.QueryRow(ctx, happenedSQL, log.Name)
+	} else {
+		row = r.pool.QueryRow(ctx, unnumberedSQL, log.Name)
 	}
-	if err := r.pool.QueryRow(ctx, look, log.Name).Scan(&some); err != nil || !some {
+	if err := row.Scan(&some); err != nil || !some {
 		return limited.Describe("look for new lines of the "+log.Name+" log", err)
 	}
 	return r.inBatch(ctx, "number the lines of the "+log.Name+" log", func(b *pgx.Batch) {
