@@ -77,7 +77,7 @@ CREATE INDEX notifications_user ON pacer.notifications (user_id, accepted_at, id
 CREATE INDEX notifications_open ON pacer.notifications (accepted_at, id) WHERE ended_at IS NULL;
 CREATE INDEX notifications_ended ON pacer.notifications (ended_as, accepted_at, id) WHERE ended_as IS NOT NULL;
 CREATE UNIQUE INDEX notifications_key ON pacer.notifications (idempotency_key) WHERE idempotency_key IS NOT NULL;
-CREATE INDEX notifications_group ON pacer.notifications (user_id, group_key, id) WHERE group_key <> '' AND ended_at IS NULL;
+CREATE INDEX notifications_group ON pacer.notifications (user_id, group_key) WHERE group_key <> '';
 -- A claim asks for a newer one of the same user, category and collapse key.
 CREATE INDEX notifications_newest ON pacer.notifications (user_id, category, collapse_key, arrival) WHERE collapse_key <> '';
 

@@ -58,7 +58,7 @@ var mutations = map[string]mutation{
 		"return agenda.held_until > now - 5 * grace and last > now - presence and last < now + presence": "return true",
 	}},
 	"what is given back stands no wake-up": {defect: "what is declined waits", scripts: map[string]string{
-		"return_to_backlog(agenda, id)\n    ensure_wakeup(agenda, now)": "return_to_backlog(agenda, id)",
+		"return_to_backlog(agenda, n.id)\n    ensure_wakeup(agenda, now)": "return_to_backlog(agenda, n.id)",
 	}},
 	"a refund wakes nobody": {defect: "14: slots given back stay free", scripts: map[string]string{
 		"if refunds and outcome ~= 'q' and agenda.size > 0 then ensure_wakeup(agenda, now) end": "",

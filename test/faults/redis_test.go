@@ -58,7 +58,7 @@ var claimsWhatEnded = []rewrite{{
 var writesNoResults = protection{
 	name: "results are written when Redis is full", mutations: settling.mutations, rewrites: []rewrite{{
 		file: "internal/agenda/agenda.go",
-		says: "*kept = script.NewWhenFull(source)", instead: "*kept = script.New(source)",
+		says: "script.NewWhenFull(source)", instead: "script.New(source)",
 	}},
 }
 

@@ -22,7 +22,7 @@ func wideScenarios() []*scenario {
 		without: protection{
 			name: "a round begins where the one before ended",
 			rewrites: []rewrite{{
-				file: "internal/agenda/lua/wakeups.lua", says: "backlog.seen and held + 4 or held", instead: "held",
+				file: "internal/agenda/lua/wakeups.lua", says: "held + (backlog.seen and 4 or 0)", instead: "held",
 			}},
 		},
 		inject: func(d *deployment) {

@@ -11,6 +11,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/store/postgres/columns"
 	"github.com/pacer-notify/pacer/internal/store/postgres/limited"
+	"github.com/pacer-notify/pacer/internal/store/postgres/outbox"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
@@ -39,13 +40,11 @@ WITH begun AS MATERIALIZED (SELECT ` + limited.SetLockWait + `
 	ON CONFLICT (key) DO UPDATE SET due_at = excluded.due_at
 )
 SELECT count(*) > 0 FROM changed`
-	// groupSQL lists what waits of a user with a group key, behind an id.
+	// groupSQL lists what has not ended of a user with a group key.
 	groupSQL = `
 SELECT n.id FROM pacer.notifications n
-WHERE n.user_id = $1 AND n.group_key = $2 AND n.group_key <> '' AND n.ended_at IS NULL AND n.id > $3
-ORDER BY n.id LIMIT $4`
-	// groupPage is how many of a group are listed at a time.
-	groupPage = 500
+WHERE n.user_id = $1 AND n.group_key = $2 AND n.group_key <> ''
+	AND n.status IN ('waiting', 'retrying', 'sending')`
 	// changeTries is how often a change is tried when others change the same notification.
 	changeTries = 20
 )
@@ -114,19 +113,19 @@ func (s *Store) changeable(ctx context.Context, id string) (*notification.Notifi
 
 // CancelGroup ends what waits of a user with a group key, and returns how many it ended, also when it fails.
 func (s *Store) CancelGroup(ctx context.Context, userID, groupKey string) (n int, err error) {
-	for last := ""; ; {
-		rows, err := s.Stores.DB.Query(ctx, groupSQL, userID, groupKey, last, groupPage)
-		if err != nil {
-			return n, limited.Describe("look for what waits with a group key", err)
-		}
-		ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
-		if err != nil {
-			return n, limited.Describe("look for what waits with a group key", err)
-		}
-		ended, err := s.ends.EndAll(ctx, ids, notification.ReasonCancelled)
-		if n += ended; err != nil || len(ids) < groupPage {
-			return n, err
-		}
-		last = ids[len(ids)-1]
+	rows, err := s.Stores.DB.Query(ctx, groupSQL, userID, groupKey)
+	return endListed(ctx, s.ends, rows, err, notification.ReasonCancelled)
+}
+
+// endListed ends for a reason what waits of the notifications that a statement lists, and returns how many it ended, also
+// when it fails.
+func endListed(ctx context.Context, ends *outbox.Ends, rows pgx.Rows, err error, reason string) (int, error) {
+	var ids []string
+	if err == nil {
+		ids, err = pgx.CollectRows(rows, pgx.RowTo[string])
 	}
+	if err != nil {
+		return 0, limited.Describe("look for what is to end as "+reason, err)
+	}
+	return ends.EndAll(ctx, ids, reason)
 }

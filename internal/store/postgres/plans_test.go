@@ -20,13 +20,11 @@ var smallTables = []string{"partitions", "partition_counts", "category_deferrals
 
 // wholeReaders are the statements that read a whole table, each with its reason.
 var wholeReaders = map[string]string{
-	"freshSQL":        "the checker sorts who was admitted since its last round",
-	"missing":         "rebuild --verify compares everything that waits",
-	"historySQL":      "it reads the tallies, of which the relay leaves few, and the hours that were asked for",
-	"totalsSQL":       "it adds up the tallies, of which the relay leaves few",
-	"groupSQL":        "it sorts what has the group key of one user",
-	"takeHappenedSQL": "it takes what has ended since a moment ago, a table that is emptied all the time",
-	"lookUpSQL":       "rebuild --verify looks for what is missing in the whole outbox",
+	"freshSQL":   "the checker sorts who was admitted since its last round",
+	"missing":    "rebuild --verify compares everything that waits",
+	"historySQL": "it reads the tallies, of which the relay leaves few, and the hours that were asked for",
+	"totalsSQL":  "it adds up the tallies, of which the relay leaves few",
+	"lookUpSQL":  "rebuild --verify looks for what is missing in the whole outbox",
 }
 
 // background statements hold no delivery up when they read more than they must. Without the session's settings they may
@@ -45,6 +43,7 @@ var wantedIndexes = map[string]string{
 	"findUserSQL": "notifications_user", "findSQL": "notifications_accepted",
 	"findOpenSQL": "notifications_open", "findEndedSQL": "notifications_ended",
 	"waitingOptedOutSQL": "notifications_user", "fillersSQL": "attempts_user",
+	"groupSQL": "notifications_group",
 }
 
 // wantedByAlias does the same for parts of statements, by the alias of their table.
@@ -72,7 +71,7 @@ func TestStatementsUseTheirIndexes(t *testing.T) {
 	}
 	for _, table := range []string{
 		"notifications", "attempts", "outbox", "preferences", "devices", "deliveries",
-		"tallies", "accepted_elsewhere", "history", "records", "lines", "cleared", "marks",
+		"tallies", "accepted_elsewhere", "history", "records", "lines", "cleared", "marks", "happened",
 	} {
 		exec("ALTER TABLE pacer." + table + " SET (autovacuum_enabled = off)")
 	}
@@ -94,7 +93,8 @@ func TestStatementsUseTheirIndexes(t *testing.T) {
 		{name: "history", fill: slices.Concat(
 			[]string{`TRUNCATE pacer.notifications, pacer.attempts, pacer.outbox, pacer.preferences,
 				pacer.devices, pacer.deliveries, pacer.tallies, pacer.accepted_elsewhere,
-				pacer.history, pacer.records, pacer.lines, pacer.cleared, pacer.marks`},
+				pacer.history, pacer.records, pacer.lines, pacer.cleared, pacer.marks,
+				pacer.happened`},
 			fillTables("now()", "'delivered'"),
 			[]string{"ANALYZE"},
 		)},
@@ -146,8 +146,8 @@ func fillTables(endedAt, status string) []string {
 	const series = " FROM generate_series(1, 100000) i"
 	return []string{
 		`INSERT INTO pacer.notifications
-				(id, user_id, category, channel, priority, collapse_key, accepted_at, status, ended_at, idempotency_key)
-			SELECT 'n' || i, 'user' || i % 1000, 'chat', 'log', 3, CASE WHEN i % 3 > 0 THEN 'key' ELSE '' END,
+				(id, user_id, category, channel, priority, collapse_key, group_key, accepted_at, status, ended_at, idempotency_key)
+			SELECT 'n' || i, 'user' || i % 1000, 'chat', 'log', 3, CASE WHEN i % 3 > 0 THEN 'key' ELSE '' END, CASE WHEN i % 3 > 1 THEN 'group' ELSE '' END,
 				now() - i * interval '10 ms', ` + status + ", " + endedAt + ", 'k' || i" + series,
 		`INSERT INTO pacer.attempts (notification_id, generation, attempt, user_id, category, admitted_at, outcome)
 			SELECT 'n' || i, 1, 1, 'user' || i % 1000, 'chat', i * 1000000::bigint, 'delivered'` + series,
@@ -167,6 +167,7 @@ func fillTables(endedAt, status string) []string {
 			SELECT 'audit', CASE WHEN i < 99900 THEN i END, now() - i * interval '10 s', '{}'` + series,
 		`INSERT INTO pacer.cleared (user_id, log, until) SELECT 'user' || i, 'cap:', i * 1000000::bigint` + series,
 		`INSERT INTO pacer.accepted_elsewhere (category, accepted) SELECT 'chat', 1` + series,
+		`INSERT INTO pacer.happened (type) SELECT 'notification.delivered'` + series,
 		`INSERT INTO pacer.marks (mark, history) SELECT 'm.' || i, ''` + series,
 	}
 }

@@ -235,13 +235,6 @@ WHERE n.user_id = $1 AND n.status IN ('waiting', 'retrying', 'sending') AND ` + 
 // cancelOptedOut cancels the waiting notifications that the user has opted out of.
 func (t *preferencesTable) cancelOptedOut(ctx context.Context, userID string) error {
 	rows, err := t.stores.Pool.Query(ctx, waitingOptedOutSQL, userID)
-	if err != nil {
-		return limited.Describe("look for what a user opted out of", err)
-	}
-	ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		return limited.Describe("look for what a user opted out of", err)
-	}
-	_, err = t.ends.EndAll(ctx, ids, notification.ReasonOptedOut)
+	_, err = endListed(ctx, t.ends, rows, err, notification.ReasonOptedOut)
 	return err
 }

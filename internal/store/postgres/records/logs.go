@@ -13,7 +13,7 @@ const (
 	// unnumberedSQL reports whether a log has lines without numbers.
 	unnumberedSQL = `SELECT EXISTS (SELECT FROM pacer.lines WHERE log = $1 AND number IS NULL)`
 	// happenedSQL reports it for the log whose lines come from pacer.happened, too.
-	happenedSQL = unnumberedSQL + ` OR EXISTS (SELECT FROM pacer.happened)`
+	happenedSQL = unnumberedSQL + ` OR (SELECT id FROM pacer.happened ORDER BY id LIMIT 1) IS NOT NULL`
 	// takeHappenedSQL moves some of what happened into a log, with numbers. Parameters: log, how many at most.
 	takeHappenedSQL = `
 WITH fresh AS (
