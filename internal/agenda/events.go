@@ -13,45 +13,24 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
 	"github.com/pacer-notify/pacer/internal/agenda/reply"
+	"github.com/pacer-notify/pacer/internal/events"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
-// eventLetters are the letters of the events that scripts write, by type.
-var eventLetters = map[string]string{
-	"notification.delivered": keyspace.States.Delivered, "notification.failed": keyspace.States.Failed,
-	"notification.expired": keyspace.States.Expired, "notification.cancelled": keyspace.States.Cancelled,
-	"notification.replaced": keyspace.States.Replaced, eventDeferred: keyspace.States.Deferred,
+// eventLetters are the letters of the events that scripts write, by type. In a guarded store they write those of
+// deferrals only: nobody else knows when these happen.
+var eventLetters = map[events.Type]string{
+	events.Delivered: keyspace.States.Delivered, events.Failed: keyspace.States.Failed,
+	events.Expired: keyspace.States.Expired, events.Cancelled: keyspace.States.Cancelled,
+	events.Replaced: keyspace.States.Replaced, events.Deferred: keyspace.States.Deferred,
 }
-
-// EventDeviceDeactivated is the type of [DeviceEvent].
-const EventDeviceDeactivated = "device.deactivated"
-
-// eventDeferred is the one type that scripts write in a guarded store, too: nobody else knows when it happens.
-const eventDeferred = "notification.deferred"
 
 // eventsBatch is how many events are moved at once.
 const eventsBatch = 1000
 
 // unit separates the fields of an event, of which only the last may hold it.
 const unit = "\x1f"
-
-// Event is something that happened to a notification or a device, on its way to the log of the deployment.
-type Event struct {
-	// ID is the same whenever the event is read.
-	ID   string    `json:"id"`
-	Type string    `json:"type"`
-	At   time.Time `json:"-"`
-	// NotificationID or DeviceID is what it is about.
-	NotificationID string `json:"notification_id,omitempty"`
-	DeviceID       string `json:"device_id,omitempty"`
-	UserID         string `json:"user_id,omitempty"`
-	Category       string `json:"category,omitempty"`
-	Status         string `json:"status,omitempty"`
-	Reason         string `json:"reason,omitempty"`
-	Attempt        int    `json:"attempt,omitempty"`
-	PolicyVersion  string `json:"policy_version,omitempty"`
-}
 
 // Events are those that the scripts write, on their way to the log of the deployment.
 type Events struct {
@@ -68,7 +47,7 @@ func (e *Events) Want(types []string) error {
 	}
 	var letters strings.Builder
 	for _, of := range types {
-		if !e.agendas.cfg.Guarded || of == eventDeferred {
+		if !e.agendas.cfg.Guarded || of == events.Deferred {
 			letters.WriteString(eventLetters[of])
 		}
 	}
@@ -84,12 +63,12 @@ func (e *Events) Wants(of string) bool { return strings.Contains(*e.wanted.Load(
 
 // Written reports whether the partitions may have events: somebody wants some that are written here.
 func (e *Events) Written() bool {
-	return *e.wanted.Load() != ",," && (!e.agendas.cfg.Guarded || e.Wants(eventDeferred))
+	return *e.wanted.Load() != ",," && (!e.agendas.cfg.Guarded || e.Wants(events.Deferred))
 }
 
 // Each calls move with the events of a partition, some at a time, oldest first, and a name for these. When a
 // process dies before all is done, the same events come again under the same name.
-func (e *Events) Each(ctx context.Context, partition int, move func(name string, events []Event) error) error {
+func (e *Events) Each(ctx context.Context, partition int, move func(name string, some []events.Event) error) error {
 	for moved := ""; ; {
 		answer, err := e.agendas.Run(ctx, e.agendas.events, partition, []any{moved, rand.Text(), eventsBatch})
 		if err != nil {
@@ -101,24 +80,24 @@ func (e *Events) Each(ctx context.Context, partition int, move func(name string,
 		r := reply.Reader{Fields: answer}
 		moved = r.Text(0)
 		list := r.List(1)
-		events := make([]Event, len(list.Fields))
-		for i := range events {
-			events[i] = e.read(list.Text(i))
+		some := make([]events.Event, len(list.Fields))
+		for i := range some {
+			some[i] = e.read(list.Text(i))
 		}
 		if r.Adopt(list); r.Fault != nil {
 			return fmt.Errorf("read the events of partition %d: %w", partition, r.Fault)
 		}
-		if err := move(moved, events); err != nil {
+		if err := move(moved, some); err != nil {
 			return err
 		}
 	}
 }
 
 // read reads an event as scripts write it.
-func (e *Events) read(text string) Event {
+func (e *Events) read(text string) events.Event {
 	f := append(strings.SplitN(text, unit, 8), make([]string, 8)...)
 	micros, _ := strconv.ParseInt(f[1], 10, 64) // the scripts write nothing else
-	of := Event{
+	of := events.Event{
 		ID: uuid.NewSHA1(uuid.NameSpaceOID, []byte(text)).String(), At: time.UnixMicro(micros), UserID: f[3],
 		Category: f[4], PolicyVersion: notification.ParseBasis(f[6]).PolicyVersion, Reason: f[7],
 	}
@@ -131,7 +110,7 @@ func (e *Events) read(text string) Event {
 	switch of.Type {
 	case "":
 		of.Type, of.DeviceID = f[0], f[2]
-	case eventDeferred:
+	case events.Deferred:
 		rule, _ := strconv.ParseInt(f[7], 10, 64)
 		of.Reason = e.agendas.cfg.Settings(of.UserID, of.Category).RuleLabel(throttle.CauseOf(rule))
 	}
@@ -144,6 +123,6 @@ func (e *Events) Key(userID string) string { return e.agendas.PrefixOf(userID) +
 // DeviceEvent is the event of a device that was deactivated, as [Events.Each] reads it.
 func DeviceEvent(userID, deviceID, reason string, at time.Time) string {
 	return strings.Join([]string{
-		EventDeviceDeactivated, strconv.FormatInt(at.UnixMicro(), 10), deviceID, userID, "", "0", "", reason,
+		events.DeviceDeactivated, strconv.FormatInt(at.UnixMicro(), 10), deviceID, userID, "", "0", "", reason,
 	}, unit)
 }

@@ -74,5 +74,5 @@ func (d *Deployment) gatherEvents(ctx context.Context) error {
 	if d.Postgres != nil {
 		return outbox.GatherEvents(ctx, d.Postgres.Stores)
 	}
-	return storeredis.GatherEvents(ctx, d.Redis.Client, d.Agendas, events.Log)
+	return storeredis.GatherEvents(ctx, d.Redis.Client, d.Agendas)
 }

@@ -159,9 +159,8 @@ func (r *receiver) await(t *testing.T, want string) {
 	deadline := time.Now().Add(time.Minute)
 	for {
 		r.mu.Lock()
-		all := strings.Split(strings.Join(r.got, " "), "begin ")
+		got := strings.TrimSpace(strings.NewReplacer("- ", "", "begin ", "").Replace(strings.Join(r.got, " ") + " "))
 		r.mu.Unlock()
-		got := all[len(all)-1]
 		if got == want {
 			return
 		}

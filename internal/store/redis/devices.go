@@ -16,6 +16,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/agenda/keyspace"
 	"github.com/pacer-notify/pacer/internal/agenda/maintenance"
+	"github.com/pacer-notify/pacer/internal/events"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/script"
 )
@@ -192,7 +193,7 @@ func (s *devices) Deactivate(ctx context.Context, d *notification.Device, since 
 		return fmt.Errorf("encode a device: %w", err)
 	}
 	event := ""
-	if s.agendas.Events.Wants(agenda.EventDeviceDeactivated) {
+	if s.agendas.Events.Wants(events.DeviceDeactivated) {
 		event = agenda.DeviceEvent(d.UserID, d.ID, reason, stored.DeactivatedAt)
 	}
 	// A device that was registered again meanwhile stays as it is.

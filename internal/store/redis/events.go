@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
-	"github.com/pacer-notify/pacer/internal/record"
+	"github.com/pacer-notify/pacer/internal/events"
 	"github.com/pacer-notify/pacer/internal/script"
 )
 
@@ -30,12 +30,12 @@ redis.call('RPUSH', KEYS[2], unpack(ARGV, 3))
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
 return 1`)
 
-// GatherEvents moves events from the partitions, where the scripts that make them happen write them, to a log of the
-// deployment. One process at a time may do so. When it dies, another goes on, and no event is moved twice.
-func GatherEvents(ctx context.Context, client redis.UniversalClient, agendas *agenda.Agendas, log record.Log) error {
+// GatherEvents moves events from the partitions, where the scripts that make them happen write them, to the log of
+// the deployment. One process at a time may do so. When it dies, another goes on, and no event is moved twice.
+func GatherEvents(ctx context.Context, client redis.UniversalClient, agendas *agenda.Agendas) error {
 	for partition := range agendas.Partitions() {
-		if err := agendas.Events.Each(ctx, partition, func(name string, events []agenda.Event) error {
-			return MoveEvents(ctx, client, log, partition, name, events)
+		if err := agendas.Events.Each(ctx, partition, func(name string, some []events.Event) error {
+			return MoveEvents(ctx, client, partition, name, some)
 		}); err != nil {
 			return err
 		}
@@ -44,20 +44,20 @@ func GatherEvents(ctx context.Context, client redis.UniversalClient, agendas *ag
 }
 
 // MoveEvents writes some events of a partition to the log.
-func MoveEvents(ctx context.Context, client redis.UniversalClient, log record.Log, partition int, name string,
-	events []agenda.Event,
+func MoveEvents(ctx context.Context, client redis.UniversalClient, partition int, name string, some []events.Event,
 ) error {
 	args := []any{partition, name}
-	for i := range events {
-		text, err := json.Marshal(&events[i])
+	for i := range some {
+		text, err := json.Marshal(&some[i])
 		if err != nil {
 			return fmt.Errorf("encode an event: %w", err)
 		}
-		args = append(args, strconv.FormatInt(events[i].At.UnixMicro(), 10)+" "+string(text))
+		args = append(args, strconv.FormatInt(some[i].At.UnixMicro(), 10)+" "+string(text))
 	}
-	if err := moveScript.Run(ctx, client, []string{movedKey, logKeysOf(log).unnumbered}, args...).Err(); err != nil {
+	keys := []string{movedKey, logKeysOf(events.Log).unnumbered}
+	if err := moveScript.Run(ctx, client, keys, args...).Err(); err != nil {
 		return fmt.Errorf("move events of partition %d to the log: %w", partition, err)
 	}
-	_, err := NewRecords(client).number(ctx, log)
+	_, err := NewRecords(client).number(ctx, events.Log)
 	return err
 }

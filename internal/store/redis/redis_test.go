@@ -36,7 +36,7 @@ func subject(tb testing.TB, client *goredis.Client) storetest.Subject {
 	return storetest.Subject{
 		Want: func(_ context.Context, types []events.Type) error { return agendas.Events.Want(types) },
 		Events: func(ctx context.Context) ([]events.Event, error) {
-			if err := redis.GatherEvents(ctx, client, agendas, events.Log); err != nil {
+			if err := redis.GatherEvents(ctx, client, agendas); err != nil {
 				return nil, err
 			}
 			return events.NewStore(redis.NewRecords(client)).After(ctx, 0, 100)
@@ -85,9 +85,9 @@ func TestEventsAreMovedOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		partition := agendas.PartitionOf(n.UserID)
-		err = agendas.Events.Each(t.Context(), partition, func(name string, some []agenda.Event) (err error) {
+		err = agendas.Events.Each(t.Context(), partition, func(name string, some []events.Event) (err error) {
 			if written {
-				err = redis.MoveEvents(t.Context(), client, events.Log, partition, name, some)
+				err = redis.MoveEvents(t.Context(), client, partition, name, some)
 			}
 			return errors.Join(err, dead)
 		})

@@ -3,7 +3,7 @@ package outbox
 import (
 	"context"
 
-	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/events"
 	"github.com/pacer-notify/pacer/internal/store/postgres/limited"
 	"github.com/pacer-notify/pacer/internal/store/postgres/seam"
 )
@@ -23,11 +23,11 @@ FROM fresh, unnest($3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[])
 // GatherEvents moves the events of deferrals, where somebody wants them, from the partitions to the database.
 func GatherEvents(ctx context.Context, stores *seam.Stores) error {
 	for partition := range stores.Agendas.Partitions() {
-		move := func(name string, events []agenda.Event) error {
-			n := len(events)
+		move := func(name string, some []events.Event) error {
+			n := len(some)
 			at, ids, users := make([]int64, n), make([]string, n), make([]string, n)
 			categories, reasons := make([]string, n), make([]string, n)
-			for i, e := range events {
+			for i, e := range some {
 				at[i], ids[i], users[i] = e.At.UnixMicro(), e.NotificationID, e.UserID
 				categories[i], reasons[i] = e.Category, e.Reason
 			}
