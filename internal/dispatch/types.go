@@ -122,8 +122,6 @@ type Grant struct {
 	// reached somebody before: they are the same again.
 	Items  []string
 	Frozen bool
-	// Known is what the agendas remember of the items, by their ids, where the store needs it.
-	Known map[string]ItemHistory
 	// Digest are all that go as one, this one among them, once the grant is claimed; nil for one that goes alone.
 	Digest []*notification.Notification
 	// Payload is what the store needs to complete the notification.
@@ -137,12 +135,6 @@ type Grant struct {
 	Basis notification.Basis
 	// Epoch is the number under which the partition's state was built, where the store is separate from the agendas.
 	Epoch int64
-}
-
-// ItemHistory is what the agendas remember of an item of a digest: its deferrals, as in [Grant].
-type ItemHistory struct {
-	Deferrals int
-	History   string
 }
 
 // Disposition is what a delivery leads to.

@@ -117,8 +117,8 @@ func (s *Store) CancelGroup(ctx context.Context, userID, groupKey string) (n int
 	return endListed(ctx, s.ends, rows, err, notification.ReasonCancelled)
 }
 
-// endListed ends for a reason what waits of the notifications that a statement lists, and returns how many it ended, also
-// when it fails.
+// endListed ends for a reason what waits of the notifications that a statement lists, and returns how many it ended,
+// also when it fails.
 func endListed(ctx context.Context, ends *outbox.Ends, rows pgx.Rows, err error, reason string) (int, error) {
 	var ids []string
 	if err == nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/agenda/outlook"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
@@ -52,58 +53,53 @@ WITH asked AS MATERIALIZED (
 )
 SELECT n.place, n.id,` + columns.ContentColumns + ` FROM joined n`
 
-// joining is an item that is to go with a carrier.
-type joining struct {
-	grant *dispatch.Grant
-	item  string
-}
-
-// queueJoins adds joinSQL to the statements of a claim, when some carry items. What joined is noted in joined.
-func queueJoins(statements *pgx.Batch, grants []*dispatch.Grant,
-	joined map[*dispatch.Grant][]*notification.Notification,
-) {
-	var all []joining
+// queueJoins adds joinSQL to the statements of a claim, when some carry items. It notes in joined what goes with each.
+func queueJoins(statements *pgx.Batch, requests []claimRequest, joined [][]*notification.Notification) {
 	var carriers, tokens, ids, histories []string
 	var deferrals, places []int32
-	for _, g := range grants {
-		for _, item := range g.Items {
-			known := g.Known[item]
-			carriers, tokens = append(carriers, g.Notification.ID), append(tokens, columns.Token(g))
-			ids, histories = append(ids, item), append(histories, columns.Storable(known.History))
-			deferrals, places = append(deferrals, int32(known.Deferrals)), append(places, int32(len(all)))
-			all = append(all, joining{g, item})
+	for i, q := range requests {
+		for _, item := range q.Items {
+			carriers, tokens = append(carriers, q.Notification.ID), append(tokens, columns.Token(q.Grant))
+			history, times := q.knownOf(item)
+			ids, histories = append(ids, item), append(histories, columns.Storable(history))
+			deferrals, places = append(deferrals, int32(times)), append(places, int32(i))
 		}
 	}
-	if len(all) == 0 {
+	if len(ids) == 0 {
 		return
 	}
 	statements.Queue(joinSQL, carriers, tokens, ids, deferrals, histories, places).Query(func(rows pgx.Rows) error {
-		clear(joined)
-		var place int
 		defer rows.Close()
+		var place int
 		for rows.Next() {
 			n, content := &notification.Notification{}, columns.Content{}
 			if err := rows.Scan(content.Into([]any{&place, &n.ID}, n)...); err != nil {
 				return err
 			}
 			content.Fill(n)
-			joined[all[place].grant] = append(joined[all[place].grant], n)
+			joined[place] = append(joined[place], n)
 		}
 		return rows.Err()
 	})
 }
 
-// readItems reads what Redis knows of the items of a grant, for their rows.
-func (d *deliveries) readItems(ctx context.Context, g *dispatch.Grant) {
+// readItems reads what Redis knows of the items of a grant: without it, their rows lack a line of history.
+func (d *deliveries) readItems(ctx context.Context, g *dispatch.Grant) []*agenda.State {
 	if len(g.Items) == 0 {
-		return
+		return nil
 	}
-	// Without it the rows lack a line of history.
 	states, _ := outlook.Of(d.stores.Agendas.Agendas).Known(ctx, g.Partition, g.Items)
-	g.Known = make(map[string]dispatch.ItemHistory, len(states))
-	for _, s := range states {
-		g.Known[s.ID] = dispatch.ItemHistory{Deferrals: s.Deferrals, History: s.Lines}
+	return states
+}
+
+// knownOf is the history that Redis knows of an item, and how often it was deferred.
+func (q claimRequest) knownOf(item string) (history string, deferrals int) {
+	for _, s := range q.items {
+		if s.ID == item {
+			return s.Lines, s.Deferrals
+		}
 	}
+	return "", 0
 }
 
 // gather completes a grant that carries a digest by what joined it. The others go back to their places in the backlog.

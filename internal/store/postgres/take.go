@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/batch"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
@@ -79,6 +80,13 @@ JOIN pacer.notifications n ON n.id = ANY (ARRAY[a.id]) LEFT JOIN pacer.partition
 // When that was set back since the attempt before, Redis knows how much of the wait is left.
 const earlySQL = `(n.not_before > a.admitted_at + 250000 AND a.admitted_at >= n.admitted_at)`
 
+// claimRequest is a grant with what Redis knows of the items that it carries.
+type claimRequest struct {
+	*dispatch.Grant
+
+	items []*agenda.State
+}
+
 // claimResult is a claim that was made, or the state of the notification that forbids it.
 type claimResult struct {
 	known, ok                              bool
@@ -98,7 +106,7 @@ type deliveries struct {
 	ends   *outbox.Ends
 	cfg    Config
 
-	claims      limited.Joined[*dispatch.Grant, claimResult]
+	claims      limited.Joined[claimRequest, claimResult]
 	unclaims    limited.Joined[*dispatch.Grant, struct{}]
 	settlements limited.Joined[settleRequest, settleResult]
 }
@@ -106,8 +114,8 @@ type deliveries struct {
 func newDeliveries(stores *seam.Stores, ends *outbox.Ends, cfg Config) *deliveries {
 	d := &deliveries{stores: stores, ends: ends, cfg: cfg}
 	id := func(g *dispatch.Grant) string { return g.Notification.ID }
-	d.claims = limited.Join(250, func(ctx context.Context, all []*dispatch.Grant) []batch.Outcome[claimResult] {
-		return limited.BesideLocked(ctx, stores.DB, all, id, d.claimAll)
+	d.claims = limited.Join(250, func(ctx context.Context, all []claimRequest) []batch.Outcome[claimResult] {
+		return limited.BesideLocked(ctx, stores.DB, all, func(q claimRequest) string { return id(q.Grant) }, d.claimAll)
 	})
 	d.unclaims = limited.Join(250, func(ctx context.Context, all []*dispatch.Grant) []batch.Outcome[struct{}] {
 		return limited.BesideLocked(ctx, stores.DB, all, id, d.unclaimAll)
@@ -133,7 +141,6 @@ func (d *deliveries) Take(ctx context.Context, request dispatch.TakeRequest) (di
 // Claim implements [dispatch.Store]: it claims a grant of the agendas in the database. Only then may the notification
 // be sent.
 func (d *deliveries) Claim(ctx context.Context, g *dispatch.Grant) (bool, error) {
-	d.readItems(ctx, g)
 	c, err := d.claim(ctx, g)
 	if limited.LockedOut(err) { // so nothing was claimed
 		later := dispatch.Outcome{Disposition: dispatch.Retry, Reason: "locked", RetryAfter: lockedRetry, Refund: true}
@@ -158,10 +165,11 @@ func (d *deliveries) Claim(ctx context.Context, g *dispatch.Grant) (bool, error)
 // claim tries to claim a grant until Config.ClaimPatience ends: Postgres may be away for a moment. It waits for a
 // statement that is under way, which has a time-out of its own: nobody would send what it claims after that.
 func (d *deliveries) claim(ctx context.Context, g *dispatch.Grant) (claimResult, error) {
+	request := claimRequest{g, d.readItems(ctx, g)}
 	tries, cancel := context.WithTimeout(ctx, d.cfg.ClaimPatience)
 	defer cancel()
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, longestPause) {
-		c, err := d.claims.Do(context.WithoutCancel(ctx), g)
+		c, err := d.claims.Do(context.WithoutCancel(ctx), request)
 		if err == nil || errors.Is(err, batch.ErrClosed) || limited.LockedOut(err) || !wait(tries, pause) {
 			return c, err
 		}
@@ -246,13 +254,13 @@ func (d *deliveries) giveBack(
 }
 
 // claimAll runs claimSQL under the lock that a rebuild waits for.
-func (d *deliveries) claimAll(ctx context.Context, grants []*dispatch.Grant) ([]claimResult, error) {
+func (d *deliveries) claimAll(ctx context.Context, grants []claimRequest) ([]claimResult, error) {
 	n := len(grants)
 	ids, tokens, histories := make([]string, n), make([]string, n), make([]string, n)
 	moments, deferrals, partitions, epochs := make([]int64, n), make([]int32, n), make([]int32, n), make([]int64, n)
 	versions, zones := make([]string, n), make([]string, n)
 	for i, g := range grants {
-		ids[i], tokens[i], histories[i] = g.Notification.ID, columns.Token(g), columns.Storable(g.History)
+		ids[i], tokens[i], histories[i] = g.Notification.ID, columns.Token(g.Grant), columns.Storable(g.History)
 		moments[i], deferrals[i] = g.AdmittedAt.UnixMicro(), int32(g.Deferrals)
 		partitions[i], epochs[i] = int32(g.Partition), g.Epoch
 		versions[i], zones[i] = g.Basis.PolicyVersion, g.Basis.Zone
@@ -269,13 +277,13 @@ func (d *deliveries) claimAll(ctx context.Context, grants []*dispatch.Grant) ([]
 				results[place-1] = c
 			})
 		})
-	joined := map[*dispatch.Grant][]*notification.Notification{}
+	joined := make([][]*notification.Notification, n)
 	queueJoins(statements, grants, joined)
 	if err := d.stores.Pool.SendBatch(ctx, statements).Close(); err != nil {
 		return nil, limited.Describe("claim notifications", err)
 	}
-	for i, g := range grants {
-		results[i].joined = joined[g]
+	for i := range results {
+		results[i].joined = joined[i]
 	}
 	if err := d.findRefused(ctx, grants, results); err != nil {
 		return nil, limited.Describe("find out why notifications can't be claimed", err)
@@ -285,7 +293,7 @@ func (d *deliveries) claimAll(ctx context.Context, grants []*dispatch.Grant) ([]
 
 // findRefused fills in the results of the grants that were not claimed now. Some were claimed before, and the result
 // was lost: their token shows that.
-func (d *deliveries) findRefused(ctx context.Context, grants []*dispatch.Grant, results []claimResult) error {
+func (d *deliveries) findRefused(ctx context.Context, grants []claimRequest, results []claimResult) error {
 	var ids []string
 	var partitions, places []int32
 	var epochs, moments []int64
@@ -304,7 +312,7 @@ func (d *deliveries) findRefused(ctx context.Context, grants []*dispatch.Grant, 
 		return err
 	}
 	return collectClaims(rows, func(place int, c claimResult) {
-		c.ok = c.status == "sending" && c.token == columns.Token(grants[place-1])
+		c.ok = c.status == "sending" && c.token == columns.Token(grants[place-1].Grant)
 		c.joined = results[place-1].joined
 		results[place-1] = c
 	})

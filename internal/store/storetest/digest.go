@@ -7,7 +7,9 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/events"
+	"github.com/pacer-notify/pacer/internal/invariant"
 	"github.com/pacer-notify/pacer/internal/notification"
+	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
 // digested makes notifications of a category in which up to three go as one.
@@ -166,5 +168,30 @@ func outlivesItsWorker(p *probe) {
 		if v := p.lookUp(n.ID); v.Status != notification.StatusDelivered || v.DigestID != group[0].ID {
 			p.Errorf("%s is %s in the digest %q", n.ID, v.Status, v.DigestID)
 		}
+	}
+}
+
+// wasTriedBefore: what reached nobody by itself may go with another one. It counts as that one's admission only.
+func wasTriedBefore(p *probe) {
+	tried := p.accept(digested)
+	g := p.grant()
+	carrier := p.accept(digested)
+	p.settle(g, dispatch.Outcome{
+		Disposition: dispatch.Retry, Reason: "transient: 401", Refund: true, Behind: true,
+		RetryAfter: 30 * time.Millisecond,
+	})
+	<-time.After(40 * time.Millisecond) // both may go
+	g = p.grant()
+	p.wantDigest(g, carrier, tried)
+	p.settle(g, wasDelivered)
+	p.want(tried.ID, notification.StatusDelivered, 1, notification.ReasonDigest)
+	hour := func(string) time.Duration { return time.Hour }
+	if err := p.Admissions(p.Context(), 0, throttle.MicrosOf(time.Now()), hour, func(a invariant.Admission) error {
+		if a.ID == tried.ID {
+			p.Errorf("%s counts as admitted", a.ID)
+		}
+		return nil
+	}); err != nil {
+		p.Error(err)
 	}
 }

@@ -144,6 +144,7 @@ func Cases() []Case {
 		{"ADigestThatMayHaveArrivedComesAgainAsItIs", comesAgainAsItIs},
 		{"ADigestThatReachedNobodyDissolves", dissolves},
 		{"ADigestOutlivesItsWorker", outlivesItsWorker},
+		{"ADigestCountsOnceWhateverWasTriedBefore", wasTriedBefore},
 		{"DevicesAreKept", devicesAreKept},
 		{"GoneDevicesAreDeactivated", goneDevicesAreDeactivated},
 		{"DevicesAreLimited", devicesAreLimited},
