@@ -27,14 +27,14 @@ func TestPolicyCheckPrintsWhatHolds(t *testing.T) {
 categories:
   default: {limits: [{max: 5, per: 1m}, {max: 9, per: 1d, reserve: {high: 2}}], min_gap: 1500ms}
   news: {algorithm: token_bucket, limits: [{max: 3, per: 24h}], max_defer: 0.5d}
-  tips: {limits: [{max: 3, per: day}]}
+  tips: {limits: [{max: 3, per: day}], digest: {at: ["09:00", "18:00"]}}
   free: {bypass: true}
 user_cap: {limits: [{max: 60, per: 60m}]}
 caps: [{name: few, categories: [news], limits: [{max: 3, per: 7d}]}]
 `,
 			want: []string{
 				"CATEGORY LIMITS MIN GAP MAX DEFER", "default 5/1m, 9/1d with reserve high 2 1500ms 24h (default)",
-				"news 3/24h, token_bucket - 0.5d", "tips 3/day - 48h (default)", "free none, bypass - 24h (default)",
+				"news 3/24h, token_bucket - 0.5d", "tips 3/day, digest at 09:00 18:00 - 48h (default)", "free none, bypass - 24h (default)",
 				"(user_cap) 60/60m - -", "(cap:few) 3/7d - -",
 			},
 		},

@@ -43,7 +43,7 @@ type BulkResult struct {
 	Error    string `json:"error,omitempty"`
 	Type     string `json:"type,omitempty" doc:"For some refusals, what kind it is: id-conflict, key-reused or too-late."`
 
-	Decision  string     `json:"decision,omitempty" enum:"now,deferred,scheduled" doc:"With promise: when it goes, in a word."`
+	Decision  string     `json:"decision,omitempty" enum:"now,deferred,digest,scheduled" doc:"With promise: when it goes, in a word; digest means later, with others as one message."`
 	DeliverAt *time.Time `json:"deliver_at,omitempty" doc:"With promise: when it is expected to be sent. Of one that is too-late: the earliest moment."`
 	Estimate  bool       `json:"estimate,omitempty" doc:"With promise: deliver_at is only the earliest moment."`
 	Reason    string     `json:"reason,omitempty" doc:"With promise: what it waits for."`

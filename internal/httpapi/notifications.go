@@ -44,7 +44,7 @@ type View struct {
 	Detail      string              `json:"detail,omitempty" doc:"More about the reason: what the provider replied (its first 500 bytes, secrets and content masked), or when the slot would have been of one that expired for max_defer, or until when quiet hours last and which rule decides then."`
 	DeliverAt   *time.Time          `json:"deliver_at,omitempty" doc:"While it waits: when it is expected to be sent."`
 	Estimate    bool                `json:"estimate,omitempty" doc:"True when deliver_at is only the earliest moment: too many are before it."`
-	Decision    string              `json:"decision,omitempty" enum:"now,deferred,scheduled" doc:"In the response to a request with promise: when it goes, in a word."`
+	Decision    string              `json:"decision,omitempty" enum:"now,deferred,digest,scheduled" doc:"In the response to a request with promise: when it goes, in a word; digest means later, with others as one message."`
 	Place       int                 `json:"place,omitempty" doc:"While it waits: its place among what waits of the user, where 1 goes next."`
 	Partial     bool                `json:"partial,omitempty" doc:"True when Redis did not tell in time: what waits shows as queued, and is maybe not."`
 	Timeline    []Event             `json:"timeline,omitempty"`

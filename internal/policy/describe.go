@@ -65,7 +65,7 @@ const userCap = "(user_cap)"
 
 func capNamed(name string) string { return "(cap:" + name + ")" }
 
-// writtenOf gathers what the file writes for a category. bypass and the algorithm stand beside the limits.
+// writtenOf gathers what the file writes for a category. The algorithm, bypass and the digest stand beside the limits.
 func writtenOf(c Category, fields map[string]entry, rules []placed) written {
 	w := written{limits: limitsWritten(rules), maxDefer: timespan.Text(c.MaxDefer) + " (default)"}
 	if c.Plan.Algorithm != throttle.Rolling {
@@ -73,6 +73,9 @@ func writtenOf(c Category, fields map[string]entry, rules []placed) written {
 	}
 	if c.Bypass {
 		w.limits += ", bypass"
+	}
+	if c.Digest != nil {
+		w.limits += ", digest" + c.Digest.timing()
 	}
 	if f, ok := fields["min_gap"]; ok {
 		w.gap, _ = scalar(f.value)

@@ -38,6 +38,23 @@ func DefaultDigest() *Digest {
 	return &Digest{MaxItems: MaxDigestItems, Shown: defaultShown, Except: notification.PriorityHigh}
 }
 
+// timing says when the digest goes, as the file writes it; "" when that is as soon as it may.
+func (d *Digest) timing() string {
+	switch {
+	case d.Extend > 0:
+		return " extend " + timespan.Text(d.Extend) + " max " + timespan.Text(d.Max)
+	case d.Wait > 0:
+		return " wait " + timespan.Text(d.Wait)
+	case len(d.At) == 0:
+		return ""
+	}
+	clocks := make([]string, len(d.At))
+	for i, clock := range d.At {
+		clocks[i] = clock.String()
+	}
+	return " at " + strings.Join(clocks, " ")
+}
+
 // maxDigestTimes is how many times of the day a digest may have.
 const maxDigestTimes = 24
 
