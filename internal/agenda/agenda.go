@@ -329,10 +329,11 @@ func (c Config) sourceOf(name, events string, oneServer bool) (string, error) {
 // moment is the time at which a script runs.
 const moment = "local now = now_micros()\n"
 
-// constants are the settings that most scripts need; durations in µs.
+// constants are the settings that most scripts need, durations in µs, and the number of the rule that stands for
+// waiting for company.
 func (c Config) constants(oneServer bool) string {
-	return fmt.Sprintf("local HOLD, LEAD, TELL = %d, %d, %t\n", c.Hold.Microseconds(), queue.Lead.Microseconds(),
-		oneServer)
+	return fmt.Sprintf("local HOLD, LEAD, TELL, DIGEST = %d, %d, %t, %d\n", c.Hold.Microseconds(),
+		queue.Lead.Microseconds(), oneServer, throttle.DigestRule+1)
 }
 
 // SettingsOf returns what is in force for a user's category.

@@ -261,7 +261,7 @@ func (m *model) backlog(user, category string) *player.Backlog {
 // gauges are the counts of what is now, by the names in Redis; users and flight are those of sets.
 func (m *model) gauges() map[string]int64 {
 	g := map[string]int64{
-		"waiting": 0, "deferred": 0, "capped": 0, "quiet": 0, "scheduled": 0, "retrying": 0, "held": 0, "joined": 0,
+		"waiting": 0, "deferred": 0, "capped": 0, "quiet": 0, "company": 0, "scheduled": 0, "retrying": 0, "held": 0, "joined": 0,
 		"users": 0, "flight": 0,
 	}
 	for _, a := range m.users {
@@ -302,8 +302,11 @@ func (m *model) gauge(g map[string]int64, b *player.Backlog) {
 		if b.Capped() {
 			g["capped"]++
 		}
-		if by.Closed {
+		switch {
+		case by.Closed:
 			g["quiet"]++
+		case by.Rule == throttle.DigestRule:
+			g["company"]++
 		}
 	}
 }

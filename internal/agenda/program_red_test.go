@@ -49,8 +49,8 @@ func TestProgramsFindFaults(t *testing.T) {
 			from:        17,
 		},
 		"a released wake-up is lost": {
-			old:         "if agenda.generation == wakeup.generation then return_to_queue(agenda, now) end",
-			replacement: "if agenda.generation == wakeup.generation then unhold(agenda) end",
+			old:         "if agenda.generation == wakeup.generation then wakes.give_back(agenda, now) end",
+			replacement: "if agenda.generation == wakeup.generation then wakes.let_go(agenda) end",
 		},
 		"dead holders are taken to live": {old: "last > now - presence and", replacement: "true or"},
 		"destroyed tasks are not missed": {
@@ -86,7 +86,7 @@ func TestProgramsFindFaults(t *testing.T) {
 			old: "plan.expires = tonumber(first.expires)", replacement: "plan.expires = nil", from: 245,
 		},
 		"what a night holds is held for ever": {
-			old: "  if is_quiet(backlog) then count('quiet', -deferred) end\n", replacement: "", from: 488,
+			old: "  if held then count(held, -deferred) end\n", replacement: "", from: 488,
 		},
 		"deferrals are counted again": {
 			old:         "backlog.blocks, backlog.fresh = backlog.blocks + 1, 0",
@@ -112,7 +112,7 @@ func TestProgramsFindFaults(t *testing.T) {
 			from: 13,
 		},
 		"caps are not left by what is refunded": {
-			old: "for name in string.gmatch(caps or '', '%S+') do", replacement: "for name in string.gmatch('', '%S+') do",
+			old: "for name in string.gmatch(granted.caps or '', '%S+') do", replacement: "for name in string.gmatch('', '%S+') do",
 			from: 75,
 		},
 		"caps of channels end what they do not count": {
@@ -150,7 +150,7 @@ func TestProgramsFindFaults(t *testing.T) {
 			replacement: "  return_to_backlog(agenda, id)\nend",
 		},
 		"a repeated settlement is taken anew": {
-			old: "if state == 'q' and lapsed == generation and", replacement: "if state == 'q' and", from: 667,
+			old: "if granted.state == 'q' and granted.lapsed == generation and", replacement: "if granted.state == 'q' and", from: 667,
 		},
 		"the older goes after the newer": {
 			old: "if newest and tonumber(newest) > arrival then return true end", replacement: "", from: 823,
@@ -169,10 +169,10 @@ func TestProgramsFindFaults(t *testing.T) {
 			old: "counts_as == '1' or counts_as == '4'", replacement: "counts_as == '1'",
 			from: 17,
 		},
-		"a retry has its old slot": {old: "'r', digits(due), 'by', digits(now), 'q', reply)", replacement: "'q', reply)"},
+		"a retry has its old slot": {old: "'r', digits(due), 'by', digits(now),\n    'q', reply)", replacement: "'q', reply)"},
 		"a slot ahead is not decided again": {
 			old: "backlog.at > now and not is_sure", replacement: "backlog.at > now + HORIZON and not is_sure",
-			from: 2973418548170331419,
+			from: 2656111642437292925,
 		},
 		"what is paused goes": {
 			old: "if category_settings.paused > 0 then\n", replacement: "if false then\n",

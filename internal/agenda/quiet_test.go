@@ -145,7 +145,7 @@ func TestANightThatEndsForNobodyIsSeen(t *testing.T) {
 	w.rush(2)
 	over := func() (n int64) {
 		for _, p := range w.total().Partitions {
-			n += p.QuietOver
+			n += p.HeldOver
 		}
 		return n
 	}
@@ -153,7 +153,7 @@ func TestANightThatEndsForNobodyIsSeen(t *testing.T) {
 		t.Errorf("in the night %d are left behind", n)
 	}
 	passed := throttle.MicrosOf(time.Now().Add(-time.Hour)) // the look has no other clock
-	key := keyspace.Prefix(w.store.PartitionOf("ada")) + "quiet"
+	key := keyspace.Prefix(w.store.PartitionOf("ada")) + "opens"
 	by := float64(passed - settings.Plan.Closed[0].Until)
 	if err := w.client.ZIncrBy(t.Context(), key, by, "chat:ada").Err(); err != nil {
 		t.Fatal(err)

@@ -401,7 +401,7 @@ func expectedKey(key string) bool {
 	switch rest {
 	case "c", "a", "sweep", "generation", "holders":
 		return true
-	case "e", "y", "o", "quiet", "v", "wakeups":
+	case "e", "y", "o", "opens", "v", "wakeups":
 		return false
 	}
 	if strings.HasPrefix(rest, "history:") {

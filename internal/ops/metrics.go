@@ -258,7 +258,7 @@ type Gauges struct {
 type gaugeCollector struct {
 	read func(context.Context) (Gauges, error)
 
-	states, quietHeld, quietOver, oldest,
+	states, quietHeld, digestHeld, heldOver, oldest,
 	users, partitions, unreachable, maxDefer, paused, evicts, memory, breakers, inFlight, concurrency,
 	policy, policyLoaded, policyRefused, policiesDiffer, retimed, workers, gone, clocksApart, up, ends,
 	secretRefused, secretRenewed *prometheus.Desc
@@ -277,10 +277,11 @@ func NewGaugeCollector(read func(context.Context) (Gauges, error)) prometheus.Co
 		states: gauge("pacer_notifications",
 			"Notifications in the whole deployment by state; deferred is the one to watch.", "state"),
 		quietHeld: gauge("pacer_quiet_held", "Deferred notifications that quiet hours hold now."),
-		quietOver: gauge("pacer_quiet_overdue",
-			"Users' categories that wait after their quiet hours, as no wake-up came; should stay 0."),
+		digestHeld: gauge("pacer_digest_held", "Deferred notifications that wait for others, to go as one message."),
+		heldOver: gauge("pacer_held_overdue",
+			"Users' categories whose quiet hours or digest's wait are over, but no wake-up came; should stay 0."),
 		oldest: gauge("pacer_deferred_oldest_seconds",
-			"Age of the oldest notification that a limit defers, not counting those held by quiet hours; 0 without any."),
+			"Age of the oldest notification that a limit defers, not counting those that quiet hours or digests hold; 0 without any."),
 		users:      gauge("pacer_users_deferred", "Users with deferred notifications."),
 		partitions: gauge("pacer_partition_deferred", "Deferred notifications by partition.", "partition"),
 		unreachable: gauge("pacer_partitions_unreachable",
@@ -319,7 +320,7 @@ func NewGaugeCollector(read func(context.Context) (Gauges, error)) prometheus.Co
 // Describe implements [prometheus.Collector].
 func (c *gaugeCollector) Describe(descs chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		c.states, c.quietHeld, c.quietOver, c.oldest,
+		c.states, c.quietHeld, c.digestHeld, c.heldOver, c.oldest,
 		c.users, c.partitions, c.unreachable, c.maxDefer, c.paused, c.evicts, c.memory, c.breakers,
 		c.inFlight, c.concurrency, c.policy, c.policyLoaded, c.policyRefused, c.policiesDiffer, c.retimed,
 		c.workers, c.gone, c.clocksApart, c.up, c.ends, c.secretRefused, c.secretRenewed,
@@ -411,18 +412,19 @@ func (c *gaugeCollector) tellCounts(tell func(*prometheus.Desc, float64, ...stri
 	} {
 		tell(c.states, float64(n), string(status))
 	}
-	unreachable, quietOver := 0, int64(0)
+	unreachable, heldOver := 0, int64(0)
 	for _, p := range counts.Partitions {
 		if p.Unreachable {
 			unreachable++
 			continue
 		}
-		quietOver += p.QuietOver
+		heldOver += p.HeldOver
 		tell(c.partitions, float64(p.Deferred), strconv.Itoa(p.Partition))
 	}
 	tell(c.unreachable, float64(unreachable))
 	tell(c.quietHeld, float64(counts.Waiting.QuietHours))
-	tell(c.quietOver, float64(quietOver))
+	tell(c.digestHeld, float64(counts.Waiting.Digest))
+	tell(c.heldOver, float64(heldOver))
 	tell(c.oldest, counts.OldestDeferredSeconds)
 	tell(c.users, float64(counts.UsersDeferred))
 }

@@ -35,15 +35,15 @@ var promised = []string{
 	"pacer_end_to_end_seconds histogram",
 	"pacer_notifications gauge state",
 	"pacer_provider_seconds histogram channel",
-	"pacer_pulls_total counter", "pacer_quiet_held gauge", "pacer_quiet_overdue gauge",
+	"pacer_pulls_total counter", "pacer_quiet_held gauge", "pacer_held_overdue gauge",
 	"pacer_throttle_decision_seconds histogram",
 }
 
 var waiting = ops.Gauges{
 	Counts: stats.Counts{
 		Queued: 1, Scheduled: 2, Deferred: 3, Retrying: 4, Sending: 5, OldestDeferredSeconds: 1.5, UsersDeferred: 6,
-		Waiting:    stats.Waiting{Throttle: 1, QuietHours: 2},
-		Partitions: []stats.Partition{{Partition: 0}, {Partition: 1, Deferred: 3, QuietOver: 1}},
+		Waiting:    stats.Waiting{Throttle: 1, QuietHours: 2, Digest: 1},
+		Partitions: []stats.Partition{{Partition: 0}, {Partition: 1, Deferred: 3, HeldOver: 1}},
 	},
 	MaxDefer: time.Hour,
 	Paused:   []control.Subject{{Kind: control.Channel, Name: "fcm"}},
@@ -235,6 +235,8 @@ func TestGaugesShowTheDeployment(t *testing.T) {
 	t.Parallel()
 	registry, _ := newRegistry(t, read)
 	want := `pacer_deferred_oldest_seconds 1.5
+pacer_digest_held 1
+pacer_held_overdue 1
 pacer_notifications{state="deferred"} 3
 pacer_notifications{state="queued"} 1
 pacer_notifications{state="retrying"} 4
@@ -243,11 +245,10 @@ pacer_notifications{state="sending"} 5
 pacer_partition_deferred{partition="0"} 0
 pacer_partition_deferred{partition="1"} 3
 pacer_quiet_held 2
-pacer_quiet_overdue 1
 pacer_users_deferred 6
 `
 	got := exposed(t, registry, "pacer_deferred_oldest_seconds", "pacer_partition_deferred", "pacer_notifications",
-		"pacer_quiet_held", "pacer_quiet_overdue", "pacer_users_deferred")
+		"pacer_quiet_held", "pacer_digest_held", "pacer_held_overdue", "pacer_users_deferred")
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("gauges differ (-want +got):\n%s", diff)
 	}

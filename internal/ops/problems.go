@@ -209,7 +209,7 @@ func (t *stillness) follow(s *Snapshot) []string {
 		last, known := before[p.Partition]
 		t.seen[p.Partition] = p
 		waits := p.Queued+p.Deferred > 0
-		moved := p.SweptAt != last.SweptAt && (p.Steps != last.Steps || p.Queued+p.QuietOver == 0)
+		moved := p.SweptAt != last.SweptAt && (p.Steps != last.Steps || p.Queued+p.HeldOver == 0)
 		if !known || moved || !waits || p.Unreachable {
 			delete(t.since, p.Partition)
 			continue

@@ -141,9 +141,9 @@ func TestAStuckPartitionIsNamed(t *testing.T) {
 			{Deferred: 5, Steps: 1, SweptAt: 3},
 		}},
 		"a night that ends for nobody": {stuck: true, seconds: []int{0, 2, 18}, looks: []stats.Partition{
-			{Deferred: 5, SweptAt: 1, QuietOver: 1},
-			{Deferred: 5, SweptAt: 2, QuietOver: 1},
-			{Deferred: 5, SweptAt: 3, QuietOver: 1},
+			{Deferred: 5, SweptAt: 1, HeldOver: 1},
+			{Deferred: 5, SweptAt: 2, HeldOver: 1},
+			{Deferred: 5, SweptAt: 3, HeldOver: 1},
 		}},
 		"nobody sweeps": {stuck: true, seconds: []int{0, 2, 18}, looks: []stats.Partition{
 			{Deferred: 5, SweptAt: 1}, {Deferred: 5, SweptAt: 1}, {Deferred: 5, SweptAt: 1},

@@ -34,6 +34,7 @@ type Waiting struct {
 	Throttle   int64 `json:"throttle"`
 	UserCap    int64 `json:"user_cap"`
 	QuietHours int64 `json:"quiet_hours"`
+	Digest     int64 `json:"digest" doc:"It waits for others, to go with them as one message."`
 	Retry      int64 `json:"retry" doc:"An attempt failed; the next one has its time."`
 	Provider   int64 `json:"provider" doc:"Nothing was tried: the provider's budget is spent, or the provider is not called at the moment."`
 	Scheduled  int64 `json:"scheduled"`
@@ -69,9 +70,9 @@ type Partition struct {
 	// looked the partition over, in µs on Redis's clock; up to a minute ago where nothing waits.
 	Steps   int64 `json:"-"`
 	SweptAt int64 `json:"-"`
-	// QuietOver counts the users' categories that wait for the end of quiet hours although these ended half a minute
-	// ago.
-	QuietOver int64 `json:"-"`
+	// HeldOver counts the users' categories that quiet hours or the wait of a digest still hold, half a minute after the
+	// moment at which that ended.
+	HeldOver int64 `json:"-"`
 	// The figures of an unreachable partition are in none of the sums.
 	Unreachable bool `json:"unreachable,omitempty" doc:"True when the partition's Redis could not be asked: its figures are missing everywhere."`
 }

@@ -93,7 +93,7 @@ type Cause struct {
 	Closed bool
 }
 
-// DigestRule stands for a rule where something waits to go together with others.
+// DigestRule stands for a rule where something waits to go together with others. No plan has so many.
 const DigestRule = 999
 
 // CauseOf reads the number that a script gives for a cause: 0 for none, the place of a rule from 1 on; below 0 a closed

@@ -97,6 +97,12 @@ func ordered() []*night {
 			do: "Nothing: the producer set `send_at`.",
 		},
 		{
+			title:   "A digest waits for more to come",
+			policy:  "version: 1\ncategories:\n  default: {digest: {wait: 1h}}\n",
+			trouble: func(d *deployment) { d.post("n1", "") },
+			do:      "Nothing, or shorten `wait` of the category's `digest` in the policy.",
+		},
+		{
 			title:  "The user cap is reached",
 			policy: "version: 1\ncategories:\n  default: {}\n  chat: {}\nuser_cap: {limits: [{max: 2, per: 1h}]}\n",
 			trouble: func(d *deployment) {

@@ -3,15 +3,15 @@
 --
 -- KEYS[1] of every script is the partition's prefix, such as "pacer:{push-3}:". All other keys are built from it, so
 -- that they share its hash tag and with it a slot. Per partition:
---   c          hash   counts: the gauges waiting, deferred (of these capped, which wait for the user's cap, and quiet,
---                     which wait for the end of a closed interval), scheduled, retrying (of these held, which wait for
---                     their provider, not after a failure), joined, the items of digests; the totals; in a guarded store the deferrals of each
---                     category
+--   c          hash   counts: the gauges waiting, deferred (of these capped, which wait for the user's cap, quiet, which
+--                     wait for the end of a closed interval, and company, which wait for others to go with them),
+--                     scheduled, retrying (of these held, which wait for their provider, not after a failure), joined,
+--                     the items of digests; the totals; in a guarded store the deferrals of each category
 --   a          string the highest arrival, see place
 --   e          zset   in flight: notification → end of its lease
 --   y          zset   waiting with an expiry: notification → when it expires
---   o          zset   backlogs that a rule blocks → when their first was accepted, µs
---   quiet      zset   backlogs that a closed interval blocks → the moment from which their first may go
+--   o          zset   backlogs that a limit blocks → when their first was accepted, µs
+--   opens      zset   other blocked backlogs → the moment from which their first may go
 --   v          hash   user → how many of the user's backlogs are blocked
 --   wakeups    zset   user → the moment by which the wake-up must have come; the sweeper replaces one that has not
 --   generation string that of the wake-ups that were pulled last, see take.lua
@@ -248,17 +248,21 @@ end
 -- is_quiet reports whether a closed interval blocks a backlog.
 local function is_quiet(backlog) return backlog.next > 0 and backlog.rule < 0 end
 
--- The number of the rule that stands for waiting for company, see company.lua.
-local DIGEST = 1000
-
 -- waits_for_company reports whether the first of a backlog waits for others of its group. Then whatever comes first
 -- instead may go sooner.
 local function waits_for_company(backlog)
   return backlog.next > 0 and (backlog.rule == DIGEST or backlog.rule == -1 - DIGEST)
 end
 
--- set_of_blocked is the set that a backlog is in which a closed interval blocks, or a rule.
-local function set_of_blocked(quiet) return partition .. (quiet and 'quiet' or 'o') end
+-- held_as is the count of those in a backlog that wait on purpose: for the end of a closed interval, or for company;
+-- nil when a limit blocks it, or nothing.
+local function held_as(backlog)
+  if is_quiet(backlog) then return 'quiet' end
+  return backlog.next > 0 and backlog.rule == DIGEST and 'company' or nil
+end
+
+-- set_of_blocked is the set that a blocked backlog is in.
+local function set_of_blocked(held) return partition .. (held and 'opens' or 'o') end
 
 -- set_blocked sets the moment from which the first of a backlog may go, and the rule that blocks it until then. That
 -- defers the whole backlog; those that were not deferred before are counted now.
@@ -267,9 +271,9 @@ local function set_blocked(agenda, backlog, next_, rule, capped, most)
   local before = backlog.next > 0 and size - backlog.fresh or 0
   count('deferred', size - before)
   count('capped', (capped and size or 0) - (backlog.capped and before or 0))
-  local quiet, was_quiet = rule < 0, is_quiet(backlog)
-  count('quiet', (quiet and size or 0) - (was_quiet and before or 0))
-  if backlog.next == 0 then
+  local was_blocked, was_held = backlog.next > 0, held_as(backlog)
+  if was_held then count(was_held, -before) end
+  if not was_blocked then
     redis.call('HINCRBY', partition .. 'v', agenda.user, '1')
     backlog.since = now
   end
@@ -279,9 +283,14 @@ local function set_blocked(agenda, backlog, next_, rule, capped, most)
     backlog.blocks, backlog.fresh = backlog.blocks + 1, 0
   end
   events.tell_untold(agenda, backlog, rule)
-  if backlog.next > 0 and was_quiet ~= quiet then redis.call('ZREM', set_of_blocked(was_quiet), backlog.name) end
-  redis.call('ZADD', set_of_blocked(quiet), digits(quiet and next_ or backlog.first.accepted), backlog.name)
   backlog.next, backlog.rule, backlog.capped, backlog.most, backlog.ready = next_, rule, capped, most, 0
+  local held = held_as(backlog)
+  if held then count(held, size) end
+  local set = set_of_blocked(held)
+  if was_blocked and set_of_blocked(was_held) ~= set then
+    redis.call('ZREM', set_of_blocked(was_held), backlog.name)
+  end
+  redis.call('ZADD', set, digits(held and next_ or backlog.first.accepted), backlog.name)
   backlog.counted = 0
   mark_changed(agenda, backlog)
 end
@@ -306,8 +315,9 @@ local function set_ready(agenda, backlog)
   local deferred = size_of(backlog) - backlog.fresh
   count('deferred', -deferred)
   if backlog.capped then count('capped', -deferred) end
-  if is_quiet(backlog) then count('quiet', -deferred) end
-  redis.call('ZREM', set_of_blocked(is_quiet(backlog)), backlog.name)
+  local held = held_as(backlog)
+  if held then count(held, -deferred) end
+  redis.call('ZREM', set_of_blocked(held), backlog.name)
   if redis.call('HINCRBY', partition .. 'v', agenda.user, '-1') <= 0 then
     redis.call('HDEL', partition .. 'v', agenda.user)
   end
@@ -349,7 +359,8 @@ local function add_to_backlog(agenda, backlog, id, at_place, bypasses, deferred,
     if backlog.next > 0 then
       count('deferred', 1)
       if backlog.capped then count('capped', 1) end
-      if is_quiet(backlog) then count('quiet', 1) end
+      local held = held_as(backlog)
+      if held then count(held, 1) end
       if not deferred then
         note_deferrals(agenda.user, backlog.category, 1, backlog.rule)
         if events.wants(S.deferred) then events.tell_deferred(agenda, backlog, id, now, backlog.rule) end
@@ -376,6 +387,7 @@ local function note_removal(agenda, backlog, joined)
   elseif backlog.next > 0 then
     count('deferred', -1)
     if backlog.capped then count('capped', -1) end
-    if is_quiet(backlog) then count('quiet', -1) end
+    local held = held_as(backlog)
+    if held then count(held, -1) end
   end
 end

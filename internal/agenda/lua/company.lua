@@ -4,10 +4,6 @@
 local company = {}
 
 do
-  -- How many that stand behind the first are looked through for its group, and how many at the end of the backlog for the
-  -- newest of the group.
-  local REACH, NEAR = 400, 100
-
 
   -- read reads how what waits in a category goes as one, see Digest.Text in Go; nil for not.
   function company.read(text)
@@ -16,9 +12,9 @@ do
     for number in string.gmatch(text, '%d+') do numbers[#numbers + 1] = tonumber(number) end
     local digest = {
       bundles = numbers[1] == 1, most = numbers[2], alone = numbers[3], wait = numbers[4], extend = numbers[5],
-      max = numbers[6], moments = {},
+      max = numbers[6], reach = numbers[7], near = numbers[8], moments = {},
     }
-    for i = 7, #numbers do digest.moments[i - 6] = numbers[i] end
+    for i = 9, #numbers do digest.moments[i - 8] = numbers[i] end
     return digest
   end
 
@@ -52,7 +48,7 @@ do
   -- of returns what goes with the first of a backlog.
   function company.of(backlog, category_settings)
     local items, most = {}, category_settings.digest.most - 1
-    for _, id in ipairs(redis.call('ZRANGE', backlog.key, '0', digits(REACH))) do
+    for _, id in ipairs(redis.call('ZRANGE', backlog.key, '0', digits(category_settings.digest.reach))) do
       if #items == most then break end
       if since_if_joining(backlog, category_settings, id) then items[#items + 1] = id end
     end
@@ -61,7 +57,7 @@ do
 
   -- newest_with returns since when the last of a backlog waits that goes with its first.
   local function newest_with(backlog, category_settings)
-    for _, id in ipairs(redis.call('ZREVRANGE', backlog.key, '0', digits(NEAR - 1))) do
+    for _, id in ipairs(redis.call('ZREVRANGE', backlog.key, '0', digits(category_settings.digest.near - 1))) do
       local since = since_if_joining(backlog, category_settings, id)
       if since then return since end
     end

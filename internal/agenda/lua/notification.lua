@@ -113,7 +113,8 @@ local function advance_retry(agenda, id, due, back)
 end
 
 -- remove_waiting takes a notification out of its backlog, or out of what is later, and returns its category, and whether
--- it carries a digest that may have reached somebody. It returns false when the notification is in neither. Its caller has to call cover_rest, unless it looks at all that waits.
+-- it carries a digest that may have reached somebody. It returns false when the notification is in neither. Its caller has
+-- to call cover_rest, unless it looks at all that waits.
 local function remove_waiting(agenda, id)
   local key = partition .. 'n:' .. id
   local category, collapse, expires, joined, state, held, accepted, deferrals, follows, not_before, backed_off,

@@ -100,7 +100,7 @@ func addPartition(all *stats.Counts, partition int, r *partitionReplies) {
 	one := stats.Partition{
 		Partition: partition, Queued: n("waiting") - n("deferred"), Deferred: n("deferred"),
 		Sending: r.flight.Val() + n("joined"),
-		Steps:   n("pulls") + n("attempts"), QuietOver: r.over.Val(),
+		Steps:   n("pulls") + n("attempts"), HeldOver: r.over.Val(),
 	}
 	one.SweptAt, _ = strconv.ParseInt(r.swept.Val(), 10, 64) // absent means never
 	all.Partitions[partition] = one
@@ -122,9 +122,10 @@ func addPartition(all *stats.Counts, partition int, r *partitionReplies) {
 	}
 
 	w := &all.Waiting
-	w.Throttle += n("deferred") - n("capped") - n("quiet")
+	w.Throttle += n("deferred") - n("capped") - n("quiet") - n("company")
 	w.UserCap += n("capped")
 	w.QuietHours += n("quiet")
+	w.Digest += n("company")
 	w.Retry += n("retrying") - n("held")
 	w.Provider += n("held")
 	w.Scheduled += n("scheduled")

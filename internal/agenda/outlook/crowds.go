@@ -73,7 +73,7 @@ func (a *Agendas) readCrowds(ctx context.Context) (all []crowd, exact bool) {
 	names, sizes := make([][]*redis.StringSliceCmd, a.Partitions()), make([][]*redis.IntCmd, a.Partitions())
 	pipe := a.Client.Pipeline()
 	for partition, prefix := range a.Prefixes() {
-		for _, set := range []string{"o", "quiet"} {
+		for _, set := range []string{"o", "opens"} {
 			names[partition] = append(names[partition], pipe.ZRange(ctx, prefix+set, 0, crowdsRead-1))
 			sizes[partition] = append(sizes[partition], pipe.ZCard(ctx, prefix+set))
 		}

@@ -51,25 +51,25 @@ type partitionReplies struct {
 	counts        *redis.MapStringStringCmd
 	swept         *redis.StringCmd
 	users, flight *redis.IntCmd
-	over          *redis.IntCmd // backlogs that are blocked although their quiet hours are over
+	over          *redis.IntCmd // backlogs that are still held after their moment
 	oldest        *redis.ZSliceCmd
 }
 
-// quietGrace is how long after the end of quiet hours a backlog that they still block counts as left behind: longer
-// than a wake-up is late on a busy deployment, and than clocks are apart.
-const quietGrace = 30 * time.Second
+// heldGrace is how long after its moment a backlog that quiet hours or a digest's wait still hold counts as left behind:
+// longer than a wake-up is late on a busy deployment, and than clocks are apart.
+const heldGrace = 30 * time.Second
 
 // Stats reads the counts of every partition, and marks those that can't be reached. It returns an error when no
 // partition can be reached. It costs the same however many notifications wait.
 func (a *Agendas) Stats(ctx context.Context) (stats.Counts, error) {
 	pipe := a.Client.Pipeline()
 	replies := make([]partitionReplies, a.Partitions())
-	over := strconv.FormatInt(time.Now().Add(-quietGrace).UnixMicro(), 10)
+	over := strconv.FormatInt(time.Now().Add(-heldGrace).UnixMicro(), 10)
 	for partition, prefix := range a.Prefixes() {
 		replies[partition] = partitionReplies{
 			counts: pipe.HGetAll(ctx, prefix+"c"), swept: pipe.HGet(ctx, prefix+"sweep", "last"),
 			users: pipe.HLen(ctx, prefix+"v"), flight: pipe.ZCard(ctx, prefix+"e"),
-			over:   pipe.ZCount(ctx, prefix+"quiet", "-inf", over),
+			over:   pipe.ZCount(ctx, prefix+"opens", "-inf", over),
 			oldest: pipe.ZRangeWithScores(ctx, prefix+"o", 0, 0),
 		}
 	}

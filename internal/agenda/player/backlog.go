@@ -188,7 +188,7 @@ func (b *Backlog) most(now throttle.Micros) int {
 	for i, r := range b.settings.Plan.Rules {
 		if r.Channels == "" {
 			per, begun := b.windowOf(i)
-			most = min(most, r.Max*b.settings.AtOnce()*(int(left/per)+1+begun))
+			most = min(most, r.Max*b.settings.atOnce()*(int(left/per)+1+begun))
 		}
 	}
 	return most
@@ -200,7 +200,7 @@ func (b *Backlog) earliestOfLast(size int) throttle.Micros {
 	for i, r := range b.settings.Plan.Rules {
 		if r.Channels == "" {
 			per, begun := b.windowOf(i)
-			slot = max(slot, b.first.at.Add(time.Duration(max(0, (size-1)/(r.Max*b.settings.AtOnce())-begun))*per))
+			slot = max(slot, b.first.at.Add(time.Duration(max(0, (size-1)/(r.Max*b.settings.atOnce())-begun))*per))
 		}
 	}
 	return slot

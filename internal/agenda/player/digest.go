@@ -43,8 +43,8 @@ func (d *Digest) same(o *Digest) bool {
 		d.Extend == o.Extend && d.Max == o.Max && d.Bundles == o.Bundles && slices.Equal(d.Moments, o.Moments)
 }
 
-// Text writes it for a script: the numbers of Bundles, MaxItems, Alone, Wait, Extend, Max (µs), and Moments; empty for
-// none.
+// Text writes it for a script: the numbers of Bundles, MaxItems, Alone, Wait, Extend, Max (µs), how far to look, and
+// Moments; empty for none.
 func (d *Digest) Text() string {
 	if d == nil {
 		return ""
@@ -56,7 +56,7 @@ func (d *Digest) Text() string {
 	var text strings.Builder
 	numbers := []int64{
 		bundles, int64(d.MaxItems), int64(d.Alone), d.Wait.Microseconds(), d.Extend.Microseconds(),
-		d.Max.Microseconds(),
+		d.Max.Microseconds(), reach, near,
 	}
 	for _, n := range numbers {
 		text.WriteString(strconv.FormatInt(n, 10) + " ")
@@ -67,8 +67,8 @@ func (d *Digest) Text() string {
 	return text.String()
 }
 
-// AtOnce is how many of a category go as one at most.
-func (s *Settings) AtOnce() int {
+// atOnce is how many of a category go as one at most.
+func (s *Settings) atOnce() int {
 	if s.Digest == nil {
 		return 1
 	}

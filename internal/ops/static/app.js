@@ -12,7 +12,7 @@ const rates = new Chart(byId('rates-chart'), 'Per second', [
 ])
 const waiting = new Chart(byId('waiting-chart'), 'Waiting', [
   [(p) => p.waiting.throttle, 'throttle'], [(p) => p.waiting.user_cap, 'user cap'], [(p) => p.waiting.quiet_hours ?? 0, 'quiet hours'], [(p) => p.waiting.retry, 'retry'],
-  [(p) => p.waiting.provider, 'provider'], [(p) => p.waiting.scheduled, 'scheduled'],
+  [(p) => p.waiting.provider, 'provider'], [(p) => p.waiting.scheduled, 'scheduled'], [(p) => p.waiting.digest ?? 0, 'digest'],
 ], { stacked: true })
 let points = []
 

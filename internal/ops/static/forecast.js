@@ -5,10 +5,10 @@ import { byId, element, rows, text } from './dom.js'
 
 // Reasons that a policy does not name; a cap has a name of its own.
 const words = {
-  quiet_hours: 'quiet hours', limits: 'limits', calendar: 'calendar limits', user_cap: 'user cap', scheduled: 'send_at', retrying: 'a retry', provider: 'its provider',
+  quiet_hours: 'quiet hours', digest: 'a digest', limits: 'limits', calendar: 'calendar limits', user_cap: 'user cap', scheduled: 'send_at', retrying: 'a retry', provider: 'its provider',
   paused_by_operator: 'a pause',
 }
-const colours = { limits: 'f1', user_cap: 'f2', quiet_hours: 'f3', retrying: 'f4', provider: 'f5', scheduled: 'f6', calendar: 'f7' } // as in the chart of what waits
+const colours = { limits: 'f1', user_cap: 'f2', quiet_hours: 'f3', retrying: 'f4', provider: 'f5', scheduled: 'f6', digest: 'f7', calendar: 'f8' } // as in the chart of what waits
 const wording = (reason) => words[reason] ?? reason.replace(':', ' ')
 const colour = (reason) => colours[reason] ?? 'f8'
 const hour = (at) => new Date(at).toLocaleTimeString('en-GB', { hour: '2-digit', minute: '2-digit' })
