@@ -81,6 +81,23 @@ func TestDeferredForTheCap(t *testing.T) {
 	}
 }
 
+// What comes back untried and has been replaced meanwhile leaves its slot to what waits, at once.
+func TestTheSlotOfWhatIsReplacedIsUsed(t *testing.T) {
+	t.Parallel()
+	w := setup(t, agenda.Settings{Plan: throttle.Plan{
+		Rules: []throttle.Rule{{Max: 1, Per: time.Hour, Kind: throttle.KindCap}},
+	}})
+	w.accept(agenda.Entry{Category: "news", CollapseKey: "score"})
+	w.serve()
+	waits := w.accept(agenda.Entry{})
+	w.serve()
+	w.accept(agenda.Entry{Category: "news", CollapseKey: "score", SendAt: w.now.Add(time.Minute)})
+	w.settle(dispatch.Outcome{Disposition: dispatch.Returned, Reason: "late", Refund: true})
+	if w.serve(); len(w.grants) != 1 || w.grants[0].Notification.ID != waits {
+		t.Errorf("granted are %v, want %s", w.grants, waits)
+	}
+}
+
 // A round that was given up and comes after the worker's next one gives nothing out: nobody would know of it.
 func TestARoundThatComesLateGivesNothing(t *testing.T) {
 	t.Parallel()

@@ -44,7 +44,7 @@ func TestProgramsFindFaults(t *testing.T) {
 			old: "      return now + category_settings.paused\n", replacement: "      return nil\n",
 		},
 		"a refund wakes nobody": {
-			old:         "if refunds and outcome ~= 'q' and agenda.size > 0 then ensure_wakeup(agenda, now) end",
+			old:         "if refunds and agenda.size > 0 then ensure_wakeup(agenda, now) end",
 			replacement: "",
 			from:        17,
 		},

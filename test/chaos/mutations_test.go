@@ -61,7 +61,7 @@ var mutations = map[string]mutation{
 		"return_to_backlog(agenda, n.id)\n    ensure_wakeup(agenda, now)": "return_to_backlog(agenda, n.id)",
 	}},
 	"a refund wakes nobody": {defect: "14: slots given back stay free", scripts: map[string]string{
-		"if refunds and outcome ~= 'q' and agenda.size > 0 then ensure_wakeup(agenda, now) end": "",
+		"if refunds and agenda.size > 0 then ensure_wakeup(agenda, now) end": "",
 	}, tilt: func(r *random, set *setting) {
 		set.Durable, set.Calm, set.Procs, r.declines, r.left = true, false, 1, true, min(r.left, 12)
 		set.Max, set.Per, set.Cap = 1, 25+r.IntN(20), 9

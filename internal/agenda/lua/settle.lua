@@ -145,7 +145,7 @@ elseif carries and not (frozen and (outcome == S.retrying or outcome == S.queued
   end
 end
 -- A notification that waits may use the refunded slot at once.
-if refunds and outcome ~= S.queued and agenda.size > 0 then ensure_wakeup(agenda, now) end
+if refunds and agenda.size > 0 then ensure_wakeup(agenda, now) end
 save_agenda(agenda)
 cover_rest(agenda)
 remove_if_empty(agenda)
