@@ -17,7 +17,7 @@ func TestPolicySimulate(t *testing.T) {
 	if got.code != 1 || !strings.HasSuffix(got.err, "\nwait_max > 30m: it is 1h\ndispatcher: a condition of --fail-if holds\n") {
 		t.Errorf("%+v", got)
 	}
-	for _, want := range []string{under, against, "difference +0 -1 +0.0 % -1.008s +59m58s", "+1 expired max_defer"} {
+	for _, want := range []string{under, against, "difference +0 -1 -1 +0.0 % -1.008s +59m58s", "+1 expired max_defer"} {
 		if !strings.Contains(strings.Join(strings.Fields(got.out), " "), want) {
 			t.Errorf("%s\nlacks %q", got.out, want)
 		}

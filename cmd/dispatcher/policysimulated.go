@@ -46,8 +46,8 @@ func (c *policySimulateCommand) show(to io.Writer, r *simulate.Report) error {
 // table is a report: a line for each category, and one for all.
 func (c *policySimulateCommand) table(r *simulate.Report) *table {
 	t := &table{}
-	t.add("CATEGORY", "POLICY", "ARRIVALS", "DELIVERED", "DEFERRED", "WAIT P50", "P95", "P99", "MAX", "USERS", "PEAK/S",
-		"ENDED")
+	t.add("CATEGORY", "POLICY", "ARRIVALS", "DELIVERED", "MESSAGES", "DEFERRED", "WAIT P50", "P95", "P99", "MAX",
+		"USERS", "PEAK/S", "ENDED")
 	name, against := filepath.Base(c.File), filepath.Base(c.Against)
 	if name == against {
 		name, against = c.File, c.Against
@@ -92,6 +92,7 @@ func figuresRow(category, policy, sign string, f, than simulate.Figures) []strin
 	}
 	return []string{
 		category, policy, number(f.Arrivals, than.Arrivals), number(f.Delivered, than.Delivered),
+		number(f.Messages, than.Messages),
 		fmt.Sprintf("%"+sign+".1f %%", f.ShareDeferred()-than.ShareDeferred()), wait(f.Wait.P50, than.Wait.P50),
 		wait(f.Wait.P95, than.Wait.P95), wait(f.Wait.P99, than.Wait.P99), wait(f.Wait.Max, than.Wait.Max),
 		number(int64(f.Users), int64(than.Users)), number(f.Peak, than.Peak), strings.Join(ended, ", "),

@@ -31,6 +31,8 @@ type Entry struct {
 	// Of is the notification, whose target and group key say, with the channel, what may go as one digest; nil for one
 	// without either.
 	Of *notification.Notification
+	// Alone says that it goes in no digest: an attempt may have reached somebody.
+	Alone bool
 	// Payload comes back with the grant. It begins as [OnChannel] says, or a named cap takes it to be on any channel.
 	Payload string
 	// Arrival orders what another store accepted, however late the entry comes, and whatever the clocks say: a later
@@ -115,6 +117,9 @@ type Placed struct {
 	AcceptedAt time.Time
 	// First is the earlier one with its id; nil when there was none.
 	First *First
+	// Refused says that the category's overflow ladder did not let it in, Dropped that the ladder has ended it, or
+	// First, as expired.
+	Refused, Dropped bool
 }
 
 // First is an entry that was accepted before another with its id.
@@ -139,8 +144,9 @@ const argsOfEntry = 12
 func (a *Agendas) acceptUnder(ctx context.Context, under string, partition int, entries []Entry) ([]Placed, error) {
 	args := make([]any, 0, 3+argsOfEntry*len(entries))
 	args = append(args, a.retention, under, Flag(a.cfg.Apart && !a.cfg.Guarded))
+	judged := under == "" || under == "epoch" // what a rebuild puts back was judged when it came
 	for i := range entries {
-		args = a.cfg.entryArgs(args, &entries[i])
+		args = a.cfg.entryArgs(args, &entries[i], judged)
 	}
 	answer, err := a.Run(ctx, a.accept, partition, args)
 	if err != nil {
@@ -163,7 +169,7 @@ func (a *Agendas) acceptUnder(ctx context.Context, under string, partition int, 
 }
 
 // entryArgs appends an entry as the accept script reads it.
-func (c Config) entryArgs(args []any, e *Entry) []any {
+func (c Config) entryArgs(args []any, e *Entry, judged bool) []any {
 	arrival := number(e.Arrival)
 	if e.Age > 0 { // a clock that was set back makes it negative
 		arrival = fmt.Sprintf("%d %d", e.Arrival, e.Age.Microseconds())
@@ -172,14 +178,20 @@ func (c Config) entryArgs(args []any, e *Entry) []any {
 	if group := e.group(settings); group != "" { // it has no argument of its own: few have one
 		personal = fmt.Sprint(personal, group)
 	}
+	passes := passesOf(settings, e.Priority)
+	if len(settings.Overflow) > 0 && judged {
+		if ladder := settings.LadderFor(e.Priority); ladder != "" {
+			passes = fmt.Sprint(passes, " ", ladder)
+		}
+	}
 	return append(args, e.ID, e.Category, e.UserID, number(int64(e.Priority)), instant(e.SendAt), instant(e.ExpiresAt),
-		e.CollapseKey, e.Payload, arrival, e.state(), passesOf(settings, e.Priority), personal)
+		e.CollapseKey, e.Payload, arrival, e.state(), passes, personal)
 }
 
 // group is the same for what may go as one digest: what has the channel, the target and the group key. It is empty
 // where the category has no digests.
 func (e *Entry) group(s Settings) string {
-	if s.Digest == nil {
+	if s.Digest == nil || e.Alone {
 		return ""
 	}
 	channel, _, _ := strings.Cut(strings.TrimPrefix(e.Payload, `{"c":"`), `"`)
@@ -215,21 +227,31 @@ func (e *Entry) state() any {
 // readPlaced reads what the script says of one entry: when it was accepted, or what has its id.
 func readPlaced(r *reply.Reader, i int) Placed {
 	if _, known := r.Fields[i].([]any); !known {
-		return Placed{AcceptedAt: throttle.Micros(r.Number(i)).Time()}
+		at := r.Number(i)
+		return Placed{AcceptedAt: throttle.Micros(max(at, -at)).Time(), Refused: at == 0, Dropped: at < 0}
 	}
 	known := r.List(i)
+	at := known.Number(0)
 	placed := Placed{
-		AcceptedAt: throttle.Micros(known.Number(0)).Time(),
-		First:      &First{UserID: known.Text(1), Category: known.Text(2), Payload: known.Text(3)},
+		AcceptedAt: throttle.Micros(max(at, -at)).Time(), Dropped: at < 0,
+		First: &First{UserID: known.Text(1), Category: known.Text(2), Payload: known.Text(3)},
 	}
 	r.Fault = cmp.Or(r.Fault, known.Fault)
 	return placed
 }
 
-// reportDeferrals reports the deferrals that a script decided: user, category, count, rule, and so on.
+// reportDeferrals reports the deferrals that a script decided: user, category, count, rule, and so on. Those with a
+// word for the rule are what overflow ladders did, see overflow.lua.
 func (c Config) reportDeferrals(deferrals *reply.Reader) {
 	for i := 0; i+3 < len(deferrals.Fields); i += 4 {
-		c.reportDeferral(deferrals.Text(i), deferrals.Text(i+1), deferrals.Number(i+2), deferrals.Number(i+3))
+		user, category := deferrals.Text(i), deferrals.Text(i+1)
+		if action, overflow := deferrals.Fields[i+3].(string); overflow {
+			if id := deferrals.Text(i + 2); id != "" || len(c.Settings(user, category).Overflow) == 0 {
+				c.Overflowed(category, action)
+			}
+			continue
+		}
+		c.reportDeferral(user, category, deferrals.Number(i+2), deferrals.Number(i+3))
 	}
 }
 

@@ -45,6 +45,9 @@ type Paused struct {
 	Partitions []int
 }
 
+// CrowdSize is how many may wait in a category of a user, without a ladder, before somebody has to hear of it.
+const CrowdSize = 1000
+
 // Config is what the agendas of a deployment need to know.
 type Config struct {
 	// Direct is the client behind the one that [New] is given, for requests to each server of a cluster by itself.
@@ -69,6 +72,9 @@ type Config struct {
 	Changed bool
 	// Paused is what operators paused, beside categories. Defaults to nothing.
 	Paused func() Paused
+	// Overflowed is called with what a rung of an overflow ladder did to a notification. Where there is no ladder, and
+	// a worker finds that more than [CrowdSize] wait, the action is "unbounded". Defaults to nothing.
+	Overflowed func(category, action string)
 	// Pending is called when a partition in which no wake-up was pending got some by an accept. Defaults to nothing.
 	Pending func(partition int)
 	// Process names this process in the wake-ups that it holds. Defaults to a random name.
@@ -125,6 +131,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Shadowed == nil {
 		c.Shadowed = func(string, string) {}
+	}
+	if c.Overflowed == nil {
+		c.Overflowed = func(string, string) {}
 	}
 	if c.Pending == nil {
 		c.Pending = func(int) {}
@@ -300,9 +309,11 @@ func (c Config) sourceOf(name, events string, oneServer bool) (string, error) {
 		before, parts = throttle.LogFunctions, []string{"truce", name}
 	case "sweep":
 		parts = append(digests, "truce", name)
+	case "accept":
+		parts = append(digests, "overflow", "overflow_join", name)
 	case "take":
 		before += throttle.DecideFunctions
-		parts = append(digests, "limits", "reply", "company", "grants", name)
+		parts = append(digests, "limits", "overflow", "reply", "company", "grants", "overflow_wait", name)
 	case "look", "readon":
 		before += throttle.PastFunctions
 		parts = []string{"agenda", "notification", "limits", "ahead", name}
@@ -332,8 +343,8 @@ const moment = "local now = now_micros()\n"
 // constants are the settings that most scripts need, durations in µs, and the number of the rule that stands for
 // waiting for company.
 func (c Config) constants(oneServer bool) string {
-	return fmt.Sprintf("local HOLD, LEAD, TELL, DIGEST = %d, %d, %t, %d\n", c.Hold.Microseconds(),
-		queue.Lead.Microseconds(), oneServer, throttle.DigestRule+1)
+	return fmt.Sprintf("local HOLD, LEAD, TELL, DIGEST, CROWD = %d, %d, %t, %d, %d\n", c.Hold.Microseconds(),
+		queue.Lead.Microseconds(), oneServer, throttle.DigestRule+1, CrowdSize)
 }
 
 // SettingsOf returns what is in force for a user's category.

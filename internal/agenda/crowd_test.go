@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
+	"github.com/pacer-notify/pacer/internal/agenda/player"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/throttle"
 	"github.com/pacer-notify/pacer/test/redistest"
@@ -15,6 +16,27 @@ import (
 // crowdRules are 20 per second with a gap of 10 ms.
 var crowdRules = []throttle.Rule{
 	{Max: 20, Per: time.Second}, {Max: 1, Per: 10 * time.Millisecond, Kind: throttle.KindGap},
+}
+
+// A crowd goes as few digests: so many wake-ups, and at the pace of the limit.
+func TestCrowdAsDigests(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, t, redistest.Client(t), agenda.Settings{
+		Plan: throttle.Plan{Rules: []throttle.Rule{{Max: 1, Per: 5 * time.Minute}}}, MaxDefer: 24 * time.Hour,
+		Digest: &player.Digest{MaxItems: 100, Alone: notification.PriorityHigh},
+	})
+	const size = 10_000
+	for range size {
+		w.accept(agenda.Entry{})
+	}
+	grants := w.drain()
+	items := 0
+	for _, g := range grants {
+		items += 1 + len(g.Items)
+	}
+	if len(grants) != size/100 || items != size || w.now.Sub(start) != 99*5*time.Minute || w.pulls > size/100 {
+		t.Errorf("%d went in %d digests, by %d pulls, until %s", items, len(grants), w.pulls, w.now.Sub(start))
+	}
 }
 
 // A crowd costs one wake-up for all of it, drains at the pace that its limits allow, in order, and is counted exactly.

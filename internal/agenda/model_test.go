@@ -67,7 +67,13 @@ func (m *model) agenda(user string) *player.Agenda {
 			User: user, Last: &m.last,
 			Settings: func(category string) *player.Settings { s := m.settingsNow(category); return &s },
 			Deferred: func(n *player.Note) { m.counts["deferrals"]++; m.told[n.Category]++ },
-			Ended:    func(n *player.Note) { m.counts[letters[n.Status]]++ },
+			Ended: func(n *player.Note) {
+				m.counts[letters[n.Status]]++
+				if n.Reason == notification.ReasonOverflow {
+					m.told[n.Category+" overflow"]++
+				}
+			},
+			Refused: m.refused,
 		})
 	}
 	return m.users[user]
@@ -95,6 +101,14 @@ func (m *model) accept(entries []agenda.Entry) []int64 {
 		m.agenda(user).Accept(m.moment(), notes...)
 	}
 	return moments
+}
+
+// refused forgets what a ladder did not let in.
+func (m *model) refused(n *player.Note) {
+	m.counts["accepted"]--
+	m.told[n.Category+" overflow"]++
+	delete(m.notes, n.ID)
+	m.order = slices.DeleteFunc(m.order, func(o *note) bool { return o.Note == n })
 }
 
 // note makes the notification of an entry.
@@ -261,8 +275,8 @@ func (m *model) backlog(user, category string) *player.Backlog {
 // gauges are the counts of what is now, by the names in Redis; users and flight are those of sets.
 func (m *model) gauges() map[string]int64 {
 	g := map[string]int64{
-		"waiting": 0, "deferred": 0, "capped": 0, "quiet": 0, "company": 0, "scheduled": 0, "retrying": 0, "held": 0, "joined": 0,
-		"users": 0, "flight": 0,
+		"waiting": 0, "deferred": 0, "capped": 0, "quiet": 0, "company": 0, "scheduled": 0, "retrying": 0, "held": 0,
+		"joined": 0, "users": 0, "flight": 0,
 	}
 	for _, a := range m.users {
 		deferred := g["deferred"]

@@ -73,7 +73,31 @@ func (p *program) randomSettings() agenda.Settings {
 	if p.rand.IntN(3) == 0 {
 		s.Digest = p.randomDigest()
 	}
+	if p.ladders != nil && p.ladders.IntN(3) > 0 {
+		s.Overflow = randomLadder(p.ladders)
+		if s.Digest != nil {
+			s.Digest.Bundles = s.Digest.Bundles || p.ladders.IntN(2) == 0
+			s.Digest.ByLadder = p.ladders.IntN(2) == 0
+		}
+	}
 	return s
+}
+
+// randomLadder gives an overflow ladder.
+func randomLadder(r *rand.Rand) notification.Ladder {
+	var ladder notification.Ladder
+	for range 1 + r.IntN(3) {
+		rung := notification.Rung{Waiting: 1 + r.IntN(5), Then: pick(r, []notification.OverflowAction{
+			notification.OverflowKeep, notification.OverflowDigest, notification.OverflowReplace,
+			notification.OverflowReplace, notification.OverflowDropOldest, notification.OverflowDropOldest,
+			notification.OverflowDropNew, notification.OverflowRefuse,
+		})}
+		if rung.Then != notification.OverflowRefuse && r.IntN(2) == 0 {
+			rung.Waiting, rung.Wait = 0, time.Duration(1+r.IntN(9000))*time.Millisecond
+		}
+		ladder = append(ladder, rung)
+	}
+	return ladder
 }
 
 // randomClosed gives closed intervals, of which the first may have begun.

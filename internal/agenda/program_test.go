@@ -36,9 +36,10 @@ func newTheatre(t testing.TB, client *redis.Client, change func(source string) s
 	for i := range programProcesses {
 		store, err := agenda.New(client, agenda.Config{
 			Partitions: 1, Process: "p" + strconv.Itoa(i),
-			Settings: func(_, category string) agenda.Settings { return th.model.settingsNow(category) },
-			Deferred: func(category, _ string, n int) { th.told[category] += n },
-			Shadowed: func(category, rule string) { th.told[category+" "+rule]++ },
+			Settings:   func(_, category string) agenda.Settings { return th.model.settingsNow(category) },
+			Deferred:   func(category, _ string, n int) { th.told[category] += n },
+			Shadowed:   func(category, rule string) { th.told[category+" "+rule]++ },
+			Overflowed: func(category, _ string) { th.told[category+" overflow"]++ },
 		})
 		if err != nil {
 			t.Fatalf("new store: %v", err)
@@ -69,9 +70,10 @@ type program struct {
 	made    int
 	rounds  int
 	steps   int
-	script  []string // what was done, for people
-	deaf    bool     // a reply was lost, with what it told of deferrals
-	capped  bool     // see cappedSeeds
+	script  []string   // what was done, for people
+	deaf    bool       // a reply was lost, with what it told of deferrals
+	capped  bool       // see cappedSeeds
+	ladders *rand.Rand // draws overflow ladders; nil in programs without
 	// numbered programs accept what another store has given an arrival, others what is accepted here.
 	numbered bool
 }
@@ -134,6 +136,9 @@ func (th *theatre) play(seed uint64) (wrong string, steps int) {
 	p.must(th.client.FlushDB(th.ctx).Err(), "empty the database")
 	for i := range 2 {
 		p.procs = append(p.procs, p.process(i))
+	}
+	if seed%6 < 2 {
+		p.ladders = rand.New(rand.NewPCG(seed, 1))
 	}
 	p.limits = p.randomLimits()
 	if p.capped = seed >= cappedSeeds; p.capped {
@@ -252,13 +257,22 @@ func (p *program) acceptAll(entries []agenda.Entry) string {
 	placed, err := p.procs[0].store.Accept(p.ctx, 0, entries)
 	p.must(err, "accept")
 	for i, got := range placed {
-		if at := max(want[i], -want[i]); got.AcceptedAt.UnixMicro() != at || (got.First != nil) != (want[i] < 0) {
-			p.failf("%s was accepted as %+v, want %d", entries[i].ID, got, want[i])
+		n := p.model.notes[entries[i].ID]
+		refused := n == nil
+		dropped := !refused && n.Status == notification.StatusExpired && n.Reason == notification.ReasonOverflow
+		if at := max(want[i], -want[i]); !refused && got.AcceptedAt.UnixMicro() != at ||
+			(got.First != nil) != (want[i] < 0) || got.Refused != refused ||
+			got.Dropped != dropped && (got.Dropped || i == len(placed)-1) { // one behind it may have ended it
+			p.failf("%s was accepted as %+v, want %d, refused %t, dropped %t", entries[i].ID, got, want[i], refused, dropped)
 		}
 	}
 	var text []string
 	for _, e := range entries {
 		n := p.model.notes[e.ID]
+		if n == nil {
+			text = append(text, fmt.Sprintf("%s %s/%s p%d refused", e.ID, e.UserID, e.Category, e.Priority))
+			continue
+		}
 		text = append(text, fmt.Sprintf("%s %s/%s on %s p%d %s later %d expires %d key %q arrived %d", n.ID, n.user,
 			n.Category, n.Channel, n.Priority, n.Status, n.NotBefore, n.Expires, n.CollapseKey, n.Arrival))
 	}
@@ -280,6 +294,9 @@ func (p *program) entry() agenda.Entry {
 		Payload:  agenda.OnChannel(pick(p.rand, programChannels)) + strconv.Itoa(p.made),
 	}
 	e.Of = &notification.Notification{GroupKey: []string{"", "", "", "order 7"}[p.rand.IntN(4)]}
+	if p.ladders != nil && p.ladders.IntN(3) > 0 { // much of one
+		e.UserID, e.Category = "ada", "chat"
+	}
 	switch p.rand.IntN(12) {
 	case 0, 1:
 		e.SendAt = time.UnixMicro(p.model.now + p.rand.Int64N(6_000_000))

@@ -1,6 +1,7 @@
 package agenda
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -135,9 +136,20 @@ func passesOf(s Settings, p notification.Priority) any {
 func settingsArgs(args []any, s Settings) []any {
 	size := len(args)
 	args = s.Plan.Args(append(args, "", micros(s.MaxDefer), strconv.Itoa(int(s.BypassFrom)), strconv.Itoa(int(s.ExemptFrom)),
-		micros(s.Paused), Flag(s.Drops), s.Digest.Text(), s.Basis.String()))
+		micros(s.Paused), dropsOf(s), s.Digest.Text(), s.Basis.String()))
 	args[size] = strconv.Itoa(len(args) - size - 1)
 	return args
+}
+
+// dropsOf says whether what is due in a closed interval ends, and how the overflow ladder judges waits.
+func dropsOf(s Settings) any {
+	drops := Flag(s.Drops)
+	if len(s.Overflow) > 0 {
+		if ladder := s.WaitLadder(); ladder != "" {
+			return fmt.Sprint(drops, " ", ladder)
+		}
+	}
+	return drops
 }
 
 // takeReply reads the reply of the take script.
@@ -185,10 +197,9 @@ func (r *takeReply) wakeup(userID string) dispatch.WakeupResult {
 	for range r.Count() {
 		w.Grants = append(w.Grants, r.grant(userID))
 	}
-	for range r.Count() / 4 {
-		user, category, n, rule := r.Text(), r.Text(), r.Number(), r.Number()
-		r.agendas.cfg.reportDeferral(user, category, n, rule)
-	}
+	deferrals := r.List(r.Count())
+	r.agendas.cfg.reportDeferrals(deferrals)
+	r.Fault = cmp.Or(r.Fault, deferrals.Fault)
 	state := r.Number()
 	w.Held, w.Again = state == wakeupHeld, state == wakeupAgain
 	if !w.Held {

@@ -227,6 +227,8 @@ func Explain(reason, detail string) string {
 		return explainMaxDefer(detail)
 	case notification.ReasonQuietHours:
 		return explainDropped(detail)
+	case notification.ReasonOverflow:
+		return explainOverflow(detail)
 	}
 	return detail
 }
@@ -253,6 +255,20 @@ func explainDropped(detail string) string {
 	}
 	return fmt.Sprintf("its slot %s was in quiet hours, which last until %s and end it: then: drop",
 		time.UnixMicro(slot).UTC().Format(time.RFC3339Nano), time.UnixMicro(until).UTC().Format(time.RFC3339Nano))
+}
+
+// explainOverflow puts "waiting 5 drop_oldest" into words, or "wait 3600000000 drop_new" with µs.
+func explainOverflow(detail string) string {
+	kind, rest, _ := strings.Cut(detail, " ")
+	number, action, _ := strings.Cut(rest, " ")
+	n, err := strconv.ParseInt(number, 10, 64)
+	switch {
+	case err != nil:
+		return detail
+	case kind == "waiting":
+		return fmt.Sprintf("more than %d waited in its category: %s", n, action)
+	}
+	return fmt.Sprintf("its slot was further away than %s: %s", timespan.Text(time.Duration(n)*time.Microsecond), action)
 }
 
 // Cancel ends a notification that still waits. It returns [notification.ErrNotFound] or [notification.ErrNotWaiting]

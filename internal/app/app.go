@@ -135,7 +135,7 @@ func (a *App) openDeployment(ctx context.Context) (err error) {
 	a.deployment, err = deployment.Open(ctx, deployment.Config{
 		Settings: a.cfg, Policy: a.policy.Current, Channels: a.channels.Set,
 		Directory: a.endpoints, Deferred: a.metrics.Deferred, Shadowed: a.metrics.Shadowed,
-		Adopted: a.metrics.Adopted,
+		Adopted: a.metrics.Adopted, Overflowed: a.metrics.Overflowed,
 		Pending: func(partition int) {
 			if a.workers != nil {
 				a.workers.Look(partition)

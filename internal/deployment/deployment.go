@@ -106,6 +106,8 @@ type Config struct {
 	Deferred func(category, rule string, n int)
 	// Shadowed counts what a shadow rule would have had wait.
 	Shadowed func(category, rule string)
+	// Overflowed counts what overflow ladders did to notifications, see [agenda.Config].
+	Overflowed func(category, action string)
 	// Pending is told in which partition an accept of this process made the first wake-up pending.
 	Pending func(partition int)
 	// Adopted counts what processes without metrics of their own accepted.

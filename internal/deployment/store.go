@@ -34,6 +34,7 @@ func (d *Deployment) openStore(ctx context.Context, current func() *policy.Polic
 		Settings: d.Rules.Settings, Categories: d.Rules.Categories, Personal: d.Rules.Personal,
 		Paused: d.Rules.Paused, Guarded: d.Pool != nil, Retention: d.retention(), Apart: d.attached,
 		Deferred: cfg.Deferred, Shadowed: cfg.Shadowed, Pending: cfg.Pending,
+		Overflowed: cfg.Overflowed,
 	})
 	if err != nil {
 		return err
@@ -70,7 +71,9 @@ func (d *Deployment) openRedisStore(ctx context.Context) error {
 
 // openPostgresStore sets up the store in Postgres over the agendas, and the relay between them.
 func (d *Deployment) openPostgresStore(ctx context.Context) error {
-	d.Postgres = storepostgres.New(d.Pool, d.Agendas, storepostgres.Config{Apart: d.attached, Log: d.cfg.Log})
+	d.Postgres = storepostgres.New(d.Pool, d.Agendas, storepostgres.Config{
+		Apart: d.attached, MayRefuse: d.Rules.MayRefuse, Log: d.cfg.Log,
+	})
 	d.Store = d.Postgres
 	config := relay.Config{
 		Check: d.Rules.check, Windows: d.Rules.LongestWindow, Rebuilding: d.publishing.rebuilding,

@@ -175,7 +175,7 @@ func (d *Desk) endpointWords(url string) string {
 // detailOf tells pacer's own words about a reason from those of the provider.
 func detailOf(v *notification.View) (detail, reply string) {
 	switch v.Reason {
-	case notification.ReasonMaxDefer, notification.ReasonQuietHours:
+	case notification.ReasonMaxDefer, notification.ReasonQuietHours, notification.ReasonOverflow:
 		return v.Detail, ""
 	}
 	return "", v.Detail

@@ -93,6 +93,11 @@ func (p *Policy) Settings(userID, category string) agenda.Settings {
 	return found
 }
 
+// MayRefuse reports whether the overflow ladder of a category refuses what is too much.
+func (p *Policy) MayRefuse(category string) bool {
+	return p.Current().Categories[category].Overflow.Refusing().Waiting > 0
+}
+
 // atMostAtOnce is how many categories a policy may have for what waits to be granted in the round that pulls it: their
 // settings go with each round.
 const atMostAtOnce = 32
@@ -119,7 +124,8 @@ func (p *Policy) ofCategory(category string) agenda.Settings {
 			cached.longest = max(cached.longest, longestOf(c.Plan))
 			cached.categories[name] = agenda.Settings{
 				Plan: c.Plan, MaxDefer: c.MaxDefer, BypassFrom: current.BypassFrom(c), Digest: digestOf(c),
-				Basis: notification.Basis{PolicyVersion: version},
+				Overflow: c.Overflow,
+				Basis:    notification.Basis{PolicyVersion: version},
 			}
 		}
 		if len(cached.categories) <= atMostAtOnce {

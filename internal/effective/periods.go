@@ -7,6 +7,7 @@ import (
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/agenda/player"
 	"github.com/pacer-notify/pacer/internal/calendar"
+	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/policy"
 	"github.com/pacer-notify/pacer/internal/preferences"
 	"github.com/pacer-notify/pacer/internal/throttle"
@@ -73,17 +74,21 @@ func (p *Policy) digest(s *agenda.Settings, category string, wish *preferences.W
 
 // digestOf is how what waits in a category goes as one, without the times; nil for not.
 func digestOf(c policy.Category) *player.Digest {
-	of, bundles := c.Digest, false
-	if of == nil && c.Quiet == policy.Bundle {
-		of, bundles = policy.DefaultDigest(), true
+	of, quiet := c.Digest, c.Quiet == policy.Bundle
+	bundles := of == nil && (quiet || slices.ContainsFunc(c.Overflow, isDigest))
+	if bundles {
+		of = policy.DefaultDigest()
 	}
 	if of == nil || c.Bypass {
 		return nil
 	}
 	return &player.Digest{
-		MaxItems: of.MaxItems, Alone: of.Except, Wait: of.Wait, Extend: of.Extend, Max: of.Max, Bundles: bundles,
+		MaxItems: of.MaxItems, Alone: of.Except, Wait: of.Wait, Extend: of.Extend, Max: of.Max,
+		Bundles: bundles, ByLadder: bundles && !quiet,
 	}
 }
+
+func isDigest(r notification.Rung) bool { return r.Then == notification.OverflowDigest }
 
 // countsByPeriod reports whether a rule of a plan counts by day, week or month, so that its users' time zone matters.
 func countsByPeriod(plan throttle.Plan) bool {

@@ -41,12 +41,12 @@ type BulkResult struct {
 	ID       string `json:"id,omitempty"`
 	Repeated bool   `json:"repeated,omitempty" doc:"The item had been accepted before."`
 	Error    string `json:"error,omitempty"`
-	Type     string `json:"type,omitempty" doc:"For some refusals, what kind it is: id-conflict, key-reused or too-late."`
+	Type     string `json:"type,omitempty" doc:"For some refusals, what kind it is: id-conflict, key-reused, too-late or overflow."`
 
 	Decision  string     `json:"decision,omitempty" enum:"now,deferred,digest,scheduled" doc:"With promise: when it goes, in a word; digest means later, with others as one message."`
 	DeliverAt *time.Time `json:"deliver_at,omitempty" doc:"With promise: when it is expected to be sent. Of one that is too-late: the earliest moment."`
 	Estimate  bool       `json:"estimate,omitempty" doc:"With promise: deliver_at is only the earliest moment."`
-	Reason    string     `json:"reason,omitempty" doc:"With promise: what it waits for."`
+	Reason    string     `json:"reason,omitempty" doc:"With promise: what it waits for. Of one that its category's overflow ladder ended at once: overflow."`
 	Place     int        `json:"place,omitempty" doc:"With promise: its place among what waits of the user, where 1 goes next."`
 }
 
@@ -160,6 +160,9 @@ func (a *api) acceptItems(ctx context.Context, items []json.RawMessage, promise 
 		if p := result.Promise; p != nil {
 			at.Decision, at.DeliverAt = string(p.Decision), optional(p.DeliverAt)
 			at.Reason, at.Place, at.Estimate = p.Reason, p.Place, p.Estimate
+		}
+		if result.Notification.Dropped {
+			at.Reason = notification.ReasonOverflow
 		}
 	}
 	return results, nil

@@ -138,6 +138,9 @@ func acceptedView(n *notification.Notification, p *notification.Promise) View {
 		view.Decision, view.Place, view.Reason = string(p.Decision), p.Place, p.Reason
 		view.DeliverAt, view.Estimate = optional(p.DeliverAt), p.Estimate
 	}
+	if n.Dropped {
+		view.Status, view.Reason = notification.StatusExpired, notification.ReasonOverflow
+	}
 	return view
 }
 

@@ -29,6 +29,8 @@ const (
 	typeKeyReused = "key-reused"
 	// typeTooLate: it could not go in time.
 	typeTooLate = "too-late"
+	// typeOverflow: too many wait in its category of its user.
+	typeOverflow = "overflow"
 )
 
 // problemType is the type of the problem that refuses a notification; empty for a plain one.
@@ -40,6 +42,8 @@ func problemType(err error) string {
 		return typeKeyReused
 	case errors.As(err, new(*notification.TooLateError)):
 		return typeTooLate
+	case errors.As(err, new(*notification.OverflowError)):
+		return typeOverflow
 	}
 	return ""
 }
@@ -58,7 +62,14 @@ func problem(status int, detail string, faults ...error) huma.StatusError {
 // refusal says why a notification was not accepted.
 func refusal(err error) error {
 	late, tooLate := errors.AsType[*notification.TooLateError](err)
+	overflow, overflows := errors.AsType[*notification.OverflowError](err)
 	switch {
+	case overflows:
+		p := &huma.ErrorModel{
+			Type: typeOverflow, Status: http.StatusTooManyRequests, Title: http.StatusText(http.StatusTooManyRequests),
+			Detail: err.Error(),
+		}
+		return huma.ErrorWithHeaders(p, http.Header{"Retry-After": {strconv.Itoa(overflow.RetryAfter())}})
 	case tooLate:
 		return &lateProblem{
 			ErrorModel: huma.ErrorModel{

@@ -48,7 +48,8 @@ type Result struct {
 	// Promise says when it goes, if the request asked for that.
 	Promise *notification.Promise
 	// Err says why the request was refused: [notification.FieldError]s, a [notification.ConflictError], a
-	// [notification.TooLateError], a [notification.LockedError], [ErrKeyReused] or [ErrUnstorable].
+	// [notification.TooLateError], a [notification.OverflowError], a [notification.LockedError], [ErrKeyReused] or
+	// [ErrUnstorable].
 	Err error
 }
 
@@ -298,6 +299,7 @@ func (in *Intake) store(ctx context.Context, results []Result, pending []int) er
 		switch {
 		case accepted[i].Err != nil:
 			*r = Result{Err: accepted[i].Err}
+			in.tellSlot(ctx, results, notifications[i])
 		case accepted[i].Known:
 			*r = repeated(r.Notification, accepted[i].First)
 		default:

@@ -36,6 +36,7 @@ type Accepted struct {
 	// user's.
 	First *notification.Notification
 	// Err is [ErrUnstorable] when the store can't keep it, [ErrKeyReused] when another request is taking its key, a
-	// [notification.LockedError] when it can't be kept now; the others of its batch are accepted all the same.
+	// [notification.LockedError] when it can't be kept now, a [notification.OverflowError] when too many wait; the
+	// others of its batch are accepted all the same.
 	Err error
 }

@@ -16,6 +16,8 @@ type Notification struct {
 	// IDMade is true where pacer made the ID, so that no other notification has it. Stores and fingerprints leave it
 	// out.
 	IDMade bool `json:"-"`
+	// Dropped is true when it is known that an overflow ladder ended it as expired. Stores leave it out.
+	Dropped bool `json:"-"`
 	// IdempotencyKey is the key of the request that made it, and Fingerprint tells requests with one key apart. Both
 	// are empty without a key.
 	IdempotencyKey, Fingerprint string `json:"-"`

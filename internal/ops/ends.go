@@ -27,7 +27,9 @@ const (
 )
 
 // endsByAgendas are the reasons of the ends that the agendas decide and count, and not a process.
-var endsByAgendas = []string{notification.ReasonMaxDefer, "expires_at", "crash_loop", notification.ReasonQuietHours}
+var endsByAgendas = []string{
+	notification.ReasonMaxDefer, "expires_at", "crash_loop", notification.ReasonQuietHours, notification.ReasonOverflow,
+}
 
 // ends counts notifications that ended undelivered, by reason. Those whose reasons the agendas count are left to them.
 type ends struct {

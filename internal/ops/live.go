@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/stats"
 	"github.com/pacer-notify/pacer/internal/timespan"
 )
@@ -46,6 +47,8 @@ type Live struct {
 	// workedAt is when a worker was last alive, or the first look; missing says that this was logged.
 	workedAt time.Time
 	missing  bool
+	// crowds are those that are logged already.
+	crowds map[dispatch.Backlog]bool
 	// outdatedAt is when an action was last taken here, or a look failed. Snapshots from before are not current.
 	outdatedAt time.Time
 	watchers   map[chan []byte]struct{}
@@ -106,6 +109,7 @@ func (l *Live) look(ctx context.Context) error {
 	l.trend.follow(s)
 	l.latest = s
 	l.noteWorkers(ctx, s)
+	l.noteCrowds(ctx, s)
 	l.history = append(l.history, Point{
 		At: s.At.UnixMilli(), Accepted: s.Rates.Accepted, Delivered: s.Rates.Delivered, Deferrals: s.Rates.Deferrals,
 		Failed: s.Rates.Failed, Waiting: s.Waiting, P99: s.Lateness.P99,
@@ -128,6 +132,19 @@ func (l *Live) noteWorkers(ctx context.Context, s *Snapshot) {
 		l.missing = true
 		l.log.WarnContext(ctx, "no worker is alive: nothing is delivered until one is started; new notifications are accepted",
 			"since", l.workedAt.UTC().Format(time.TimeOnly), "waiting", s.Queued+s.Deferred)
+	}
+}
+
+// noteCrowds logs of whom very many have begun to wait.
+func (l *Live) noteCrowds(ctx context.Context, s *Snapshot) {
+	before := l.crowds
+	l.crowds = map[dispatch.Backlog]bool{}
+	for _, c := range s.Crowds {
+		of := dispatch.Backlog{UserID: c.UserID, Category: c.Category}
+		if l.crowds[of] = c.Unbounded; c.Unbounded && !before[of] {
+			l.log.WarnContext(ctx, "very many notifications wait for one user, and no overflow ladder bounds them",
+				"user_id", c.UserID, "category", c.Category, "waiting", c.Deferred)
+		}
 	}
 }
 

@@ -210,7 +210,7 @@ func TestOvertakenLooksChangeNothing(t *testing.T) {
 	}
 }
 
-// The log names the night's first question once: whether anybody works.
+// The log names the night's first questions once: whether anybody works, and for whom too much waits.
 func TestTheLogSaysThatNoWorkerIsAlive(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -219,7 +219,7 @@ func TestTheLogSaysThatNoWorkerIsAlive(t *testing.T) {
 		live := ops.NewLive(func(context.Context) (*ops.Snapshot, error) {
 			return &ops.Snapshot{At: time.Now(), Processes: []ops.Process{
 				ops.NewProcess(stats.Process{ID: "a", Roles: []string{role}}, ops.Report{}),
-			}}, nil
+			}, Crowds: []stats.Crowd{{UserID: "ada", Category: "chat", Deferred: 1001, Unbounded: role == "api"}}}, nil
 		}, slog.New(slog.NewTextHandler(&log, nil)))
 		for second := range 90 {
 			role = "worker"
@@ -233,6 +233,8 @@ func TestTheLogSaysThatNoWorkerIsAlive(t *testing.T) {
 		}
 		lines := regexp.MustCompile(`level=\S+ msg=.*`).FindAllString(log.String(), -1)
 		want := []string{
+			`level=WARN msg="very many notifications wait for one user, and no overflow ladder bounds them" ` +
+				`user_id=ada category=chat waiting=1001`,
 			`level=WARN msg="no worker is alive: nothing is delivered until one is started; new notifications are accepted" ` +
 				`since=00:00:10 waiting=0`,
 			`level=INFO msg="a worker is alive again" after=50s`,

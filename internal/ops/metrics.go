@@ -23,6 +23,7 @@ type Metrics struct {
 	deliveries  *prometheus.CounterVec
 	deferrals   *prometheus.CounterVec
 	shadows     *prometheus.CounterVec
+	overflows   *prometheus.CounterVec
 	digests     *prometheus.CounterVec
 	repairs     *prometheus.CounterVec
 	pulls       prometheus.Counter
@@ -85,6 +86,10 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 			Help:    "Notifications in the digests that this process delivered.",
 			Buckets: []float64{2, 3, 5, 10, 20, 50, 100},
 		}),
+		overflows: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "pacer_overflow_total",
+			Help: "What overflow ladders did to notifications, by action, as this process heard of it. Where there is none, unbounded counts how often a worker found more than 1000 that wait for one user.",
+		}, []string{"category", "action"}),
 		repairs: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "pacer_repairs_total",
 			Help: "Repairs by this process's sweeper: lease (unsettled), expired, wakeup (lost and set again).",
@@ -122,7 +127,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 		Help: "When this process's invariant checker last went through the store; 0 before the first time.",
 	})
 	for _, c := range []prometheus.Collector{
-		m.accepted, m.deliveries, m.deferrals, m.shadows, m.digests, m.digestItems,
+		m.accepted, m.deliveries, m.deferrals, m.shadows, m.overflows, m.digests, m.digestItems,
 		m.repairs, m.pulls, m.lateness, m.endToEnd, m.provider,
 		m.decision, m.violations, m.unended, m.checked,
 	} {
@@ -185,6 +190,11 @@ func (m *Metrics) Deferred(category, rule string, n int) {
 
 // Shadowed counts a notification that a shadow rule would have had wait.
 func (m *Metrics) Shadowed(category, rule string) { m.shadows.WithLabelValues(category, rule).Inc() }
+
+// Overflowed counts what an overflow ladder did to a notification.
+func (m *Metrics) Overflowed(category, action string) {
+	m.overflows.WithLabelValues(category, action).Inc()
+}
 
 // Sent implements [dispatch.Observer].
 func (m *Metrics) Sent(n *notification.Notification, provider, lateness, endToEnd time.Duration, err *push.Error) {
@@ -276,7 +286,7 @@ func NewGaugeCollector(read func(context.Context) (Gauges, error)) prometheus.Co
 		read: read,
 		states: gauge("pacer_notifications",
 			"Notifications in the whole deployment by state; deferred is the one to watch.", "state"),
-		quietHeld: gauge("pacer_quiet_held", "Deferred notifications that quiet hours hold now."),
+		quietHeld:  gauge("pacer_quiet_held", "Deferred notifications that quiet hours hold now."),
 		digestHeld: gauge("pacer_digest_held", "Deferred notifications that wait for others, to go as one message."),
 		heldOver: gauge("pacer_held_overdue",
 			"Users' categories whose quiet hours or digest's wait are over, but no wake-up came; should stay 0."),

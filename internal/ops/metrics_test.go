@@ -111,6 +111,7 @@ func use(m *ops.Metrics) {
 	m.Decided(time.Millisecond)
 	m.Deferred("chat", "1 per 3s", 1)
 	m.Shadowed("chat", "2 per 1h")
+	m.Overflowed("chat", "drop_new")
 	n.Digest = &notification.Digest{Count: 4}
 	m.Sent(n, time.Second, time.Millisecond, time.Minute, nil)
 	m.Sent(n, time.Second, time.Millisecond, time.Minute, &push.Error{Class: push.TargetGone, Code: "410"})

@@ -49,6 +49,7 @@ func problems(s *Snapshot) []string {
 	}
 	endpointProblems(s, add)
 	receiverProblems(s, add)
+	crowdProblems(s, add)
 	for _, p := range s.Pauses {
 		why := ""
 		if p.Why != "" {
@@ -98,6 +99,19 @@ func storeProblems(s *Snapshot, add func(string, ...any)) {
 	}
 	if pg != nil && apart(pg.ClockAhead) && redisClock(s) == 0 {
 		add("Postgres's clock is %s Redis's: acceptance, expiry and lateness use both clocks, so correct the one that is wrong.", ahead(pg.ClockAhead))
+	}
+}
+
+// crowdProblems are users of whom very many are deferred in a category without an overflow ladder.
+func crowdProblems(s *Snapshot, add func(string, ...any)) {
+	var users []string
+	for _, c := range s.Crowds {
+		if c.Unbounded {
+			users = append(users, fmt.Sprintf("%s in %s (%d)", c.UserID, c.Category, c.Deferred))
+		}
+	}
+	if len(users) > 0 {
+		add("Very many wait for one user: %s. Somebody produces faster than the user may receive; an overflow ladder of the category (overflow: in the policy) bounds it.", listed(users))
 	}
 }
 

@@ -62,6 +62,10 @@ func TestProblemsNameTheirCauses(t *testing.T) {
 				{Host: "crm.example", Disabled: true, Since: at.Add(-25 * time.Hour), Fault: "it responded with 500"},
 				{Host: "new.example", Since: at.Add(-time.Minute), Fault: "timeout"},
 			}})}},
+		"a crowd": {Crowds: []stats.Crowd{
+			{UserID: "ada", Category: "chat", Deferred: 12_345, Unbounded: true},
+			{UserID: "ben", Category: "news", Deferred: 12_345},
+		}},
 		"webhook endpoints": {Endpoints: []ops.Endpoint{
 			{ID: "acme", Host: "hooks.example.com", State: "disabled", Words: "is disabled since then: 410"},
 			{ID: "ep_2", Host: "example.org", State: "failing", Words: "fails since then: 503"},

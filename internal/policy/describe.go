@@ -112,6 +112,7 @@ func (p *Policy) LimitsTable() Table {
 		w := d.written[name]
 		t.Rows = append(t.Rows, []string{name, w.limits, cmp.Or(w.gap, "-"), cmp.Or(w.maxDefer, "-")})
 	}
+	p.addOverflow(&t)
 	return t
 }
 

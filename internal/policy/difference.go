@@ -108,6 +108,9 @@ func (p *Policy) limitsOf(name string) string {
 	if c.Quiet != Hold {
 		said = append(said, "in quiet hours "+c.Quiet.String())
 	}
+	if len(c.Overflow) > 0 {
+		said = append(said, "overflow "+overflowOf(c.Overflow))
+	}
 	return strings.Join(append(said, "max_defer "+timespan.Text(c.MaxDefer)), ", ")
 }
 

@@ -26,7 +26,7 @@ categories:
 	// Output:
 	// my.yaml:5:15: categories.default.limits[0].max: must be between 1 and 1000000, is 0
 	// my.yaml:6:5: categories.default.mingap: unknown key (did you mean min_gap?);
-	//   known here: algorithm, limits, min_gap, max_defer, bypass, quiet_hours, digest,
+	//   known here: algorithm, limits, min_gap, max_defer, bypass, quiet_hours, digest, overflow,
 	//   retry, timeout, concurrency, webhook
 }
 

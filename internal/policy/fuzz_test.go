@@ -198,6 +198,10 @@ func writePolicy(p *policy.Policy) string {
 		}
 		fmt.Fprintf(&b, "    limits: [%s]\n", writeLimits(limits))
 		fmt.Fprintf(&b, "    quiet_hours: {then: %s}\n", c.Quiet)
+		for i, r := range c.Overflow {
+			fmt.Fprintf(&b, "%s    - {when: {%s}, then: %s}\n", strings.Repeat("    overflow:\n", max(0, 1-i)),
+				strings.Replace(r.Condition(), " ", ": ", 1), r.Then)
+		}
 	}
 	writeHours(&b, p)
 	writeCaps(&b, p.Caps)

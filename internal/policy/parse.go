@@ -147,8 +147,9 @@ func (d *document) readCategory(p *Policy, path string, e entry) Category {
 		return c
 	}
 	fields, _ := d.fields(path, e.value,
-		slices.Concat([]string{"algorithm", "limits", "min_gap", "max_defer", "bypass", "quiet_hours", "digest"},
-			deliveryKeys, []string{"webhook"})...)
+		slices.Concat([]string{
+			"algorithm", "limits", "min_gap", "max_defer", "bypass", "quiet_hours", "digest", "overflow",
+		}, deliveryKeys, []string{"webhook"})...)
 	if f, ok := fields["algorithm"]; ok {
 		c.Plan.Algorithm = d.readAlgorithm(path, f)
 	}
@@ -181,6 +182,9 @@ func (d *document) readCategory(p *Policy, path string, e entry) Category {
 		if c.Digest = d.readDigest(path, f); c.Digest != nil {
 			d.checkDigest(path, f, c)
 		}
+	}
+	if f, ok := fields["overflow"]; ok {
+		c.Overflow = ladderReader{d, join(path, "overflow"), c}.read(f)
 	}
 	d.written[e.name] = writtenOf(c, fields, written)
 	if len(d.faults) == 0 { // else the values may stand for what was refused

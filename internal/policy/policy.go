@@ -106,6 +106,8 @@ type Category struct {
 	Digest *Digest
 	// Quiet is what becomes of its notifications in quiet hours. Defaults to [Hold].
 	Quiet Then
+	// Overflow is what becomes of more than its limits let go; nil keeps everything.
+	Overflow notification.Ladder
 }
 
 // Category looks a category up by its name.

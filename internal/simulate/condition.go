@@ -31,6 +31,7 @@ var conditionForm = regexp.MustCompile(`^\s*(?:(\S+)\.)?([a-z0-9_]+)\s*(<=|>=|<|
 var figures = map[string]func(*Figures) float64{
 	"arrivals":        func(f *Figures) float64 { return float64(f.Arrivals) },
 	"delivered":       func(f *Figures) float64 { return float64(f.Delivered) },
+	"messages":        func(f *Figures) float64 { return float64(f.Messages) },
 	"deferred":        func(f *Figures) float64 { return float64(f.Deferred) },
 	"expired":         func(f *Figures) float64 { return float64(f.EndedAs("expired")) },
 	"replaced":        func(f *Figures) float64 { return float64(f.EndedAs("replaced")) },

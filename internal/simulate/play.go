@@ -157,17 +157,25 @@ func waits(n *player.Note) bool {
 	return n.Status == notification.StatusQueued || n.Status == notification.StatusScheduled
 }
 
+// refused is how one ends that an overflow ladder does not let in.
+const refused notification.Status = "refused"
+
 func (s *Simulation) newUser(id string) *user {
 	u := &user{id: id, due: never, index: -1}
+	ended := func(n *player.Note) {
+		u.waiting--
+		delete(u.failing, n.ID)
+		s.tally.ended(u.id, n)
+		s.Ended(n, s.now.Time())
+	}
 	u.agenda = player.New(player.Config{
 		User: id, Last: &s.last, InOrder: true,
 		Settings: func(category string) *player.Settings { return s.settings(u.zone, category) },
 		Deferred: func(n *player.Note) { s.tally.deferred(u.id, n.Category) },
-		Ended: func(n *player.Note) {
-			u.waiting--
-			delete(u.failing, n.ID)
-			s.tally.ended(u.id, n)
-			s.Ended(n, s.now.Time())
+		Ended:    ended,
+		Refused: func(n *player.Note) {
+			n.Status = refused
+			ended(n)
 		},
 	})
 	s.users[id] = u

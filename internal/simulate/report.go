@@ -31,6 +31,8 @@ type Report struct {
 type Figures struct {
 	Arrivals  int64 `json:"arrivals"`
 	Delivered int64 `json:"delivered"`
+	// Messages is in how many messages they went: what goes as a digest goes in one.
+	Messages int64 `json:"messages"`
 	// Deferred is how many waited for a limit or for quiet hours.
 	Deferred int64 `json:"deferred"`
 	// Ended are those that were not delivered, by how and why: "expired max_defer".
@@ -39,7 +41,7 @@ type Figures struct {
 	Wait Waits `json:"wait"`
 	// Users is of how many users something was deferred, or ended undelivered.
 	Users int `json:"users_affected"`
-	// Peak is how many went in the busiest second.
+	// Peak is how many messages went in the busiest second.
 	Peak int64 `json:"peak_per_second"`
 }
 
@@ -118,12 +120,16 @@ func (t *tally) deferred(userID, category string) {
 	})
 }
 
-// admitted counts one that goes. They come in the order of their moments, but for those that are granted ahead: some
-// of the next second come before some of this one.
+// admitted counts one that goes, with its digest. They come in the order of their moments, but for those that are
+// granted ahead: some of the next second come before some of this one.
 func (t *tally) admitted(n *player.Note) {
 	second := int64(n.Admitted) / time.Second.Microseconds()
 	t.each(n.Category, func(c *counts) {
+		c.figures.Messages++
 		c.waits.add(int64(n.Admitted - n.WaitsSince()))
+		for _, item := range n.Items() {
+			c.waits.add(int64(n.Admitted - item.WaitsSince()))
+		}
 		i := second & 1
 		if second != c.seconds[i] {
 			c.seconds[i], c.went[i] = second, 0

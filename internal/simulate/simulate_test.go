@@ -89,6 +89,22 @@ func TestChatRoomGoesAsTheLimiterSays(t *testing.T) {
 	}
 }
 
+// As digests they go in half as many messages, and none waits for longer than the next slot takes to open.
+func TestChatRoomGoesAsDigests(t *testing.T) {
+	t.Parallel()
+	s := simulate.New(parse(t, fiveMinutes+"    digest: {}\n"))
+	if err := simulate.Read(lines(t, room(t)), s.Categories(), false, func(a *simulate.Arrival) error {
+		s.Arrive(a)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	all := s.Finish().All
+	if all.Delivered != all.Arrivals || all.Messages*100 > all.Arrivals*51 || all.Wait.P95 > 300 || all.Wait.Max > 300 {
+		t.Errorf("%+v", all)
+	}
+}
+
 // A policy against itself shows no difference.
 func TestAgainstItselfNothingDiffers(t *testing.T) {
 	t.Parallel()

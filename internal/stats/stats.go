@@ -70,8 +70,8 @@ type Partition struct {
 	// looked the partition over, in µs on Redis's clock; up to a minute ago where nothing waits.
 	Steps   int64 `json:"-"`
 	SweptAt int64 `json:"-"`
-	// HeldOver counts the users' categories that quiet hours or the wait of a digest still hold, half a minute after the
-	// moment at which that ended.
+	// HeldOver counts the users' categories that quiet hours or the wait of a digest still hold, half a minute after
+	// the moment at which that ended.
 	HeldOver int64 `json:"-"`
 	// The figures of an unreachable partition are in none of the sums.
 	Unreachable bool `json:"unreachable,omitempty" doc:"True when the partition's Redis could not be asked: its figures are missing everywhere."`
@@ -107,4 +107,6 @@ type Crowd struct {
 	// Reason is what the first of them waits for, as in the view of a notification, and Until when that is over.
 	Reason string    `json:"reason,omitempty"`
 	Until  time.Time `json:"until,omitzero"`
+	// Unbounded says that these are too many, and no overflow ladder of the category bounds them.
+	Unbounded bool `json:"-"`
 }

@@ -12,12 +12,14 @@
 --          the digest that it is in) and, if
 --          it is restored, 1 when it was deferred before, 2 when it was if it stood in a blocked backlog; 1 when its
 --          priority bypasses the limits, 2 when closed intervals do not hold for it, 3 when it may go sooner than what
---          it comes before, and 4 for both; 1 when the user has limits of their own, else 0, and behind it what is
---          the same for all that may go as one digest (nothing: it goes alone)
+--          it comes before, and 4 for both, and after a space the rungs of its overflow ladder that say waiting, see
+--          LadderFor; 1 when the user has limits of their own, else 0, and behind it what is the same for all that may
+--          go as one digest (nothing: it goes alone)
 --
--- Result   {deferrals decided: {user, category, how many, rule, …}, 1 when wake-ups were pushed to the queue, and none
---          were pending, then per notification: when it was accepted in µs, or when the id was known before {when that
---          one was accepted, its user, its category, its payload}}
+-- Result   {deferrals decided: {user, category, how many, rule, …}, among them what ladders did, see overflow.note; 1
+--          when wake-ups were pushed to the queue, and none were pending, then per notification: when it was accepted
+--          in µs, below 0 when its ladder ended it at once, 0 when the ladder refused it, or when the id was known
+--          before {when that one was accepted, below 0 when its ladder has ended it, its user, its category, its payload}}
 local call, ARGV = redis.call, ARGV
 local retention = ARGV[1]
 if ARGV[2] == 'epoch' and call('EXISTS', partition .. 'epoch') == 0 then
@@ -135,22 +137,41 @@ local function accept_item(n, carrier)
   count('joined', 1)
 end
 
+-- accept takes one in, unless its ladder refuses it. It returns 0 then, and otherwise when it was accepted, below 0 when
+-- the ladder ended it.
 local function accept(agenda, n)
   if n.arrival == 0 then n.arrival = last + 1 end
   last = math.max(last, n.arrival)
+  local ends, rung
+  if n.ladder and n.state == S.scheduled and tonumber(n.send_at) <= now then
+    ends, rung = judge_waiting(agenda, n, retention)
+    if ends == 'refuse' then return 0 end
+  end
   if ARGV[3] == '1' then elsewhere[n.category] = (elsewhere[n.category] or 0) + 1 end
   count('accepted', 1)
   note_history(S.arrived, n.category)
   if #n.state > 1 then n.before, n.state = string.match(n.state, '^%a(%d?)'), string.gsub(n.state, '^(%a)%d', '%1') end
+  if ends then
+    store(n, S.queued, optional_fields(n))
+    finish(n.id, n.category, ends, 'overflow', retention, rung)
+    cover_rest(agenda)
+    return ends == S.expired and -n.accepted or n.accepted
+  end
   local carrier = string.match(n.state, '^s with (.+)$')
-  if carrier then return accept_item(n, carrier) end
-  if string.sub(n.state, 1, 1) == S.sending then return accept_in_flight(n) end
+  if carrier then
+    accept_item(n, carrier)
+    return n.accepted
+  end
+  if string.sub(n.state, 1, 1) == S.sending then
+    accept_in_flight(n)
+    return n.accepted
+  end
   local from
   if n.collapse ~= '' then
     store(n, S.queued, optional_fields(n))
     if superseded(n.category, n.user, n.id) then
       finish(n.id, n.category, S.replaced, 'collapse_key', retention) -- a newer one came first, and may have been sent
-      return
+      return n.accepted
     end
     from = replace_earlier(agenda, n)
   end
@@ -158,6 +179,7 @@ local function accept(agenda, n)
   if n.expires_at ~= '0' then call('ZADD', partition .. 'y', n.expires_at, n.id) end
   if tonumber(n.send_at) > now then accept_later(agenda, n, from) else accept_due(agenda, n, from) end
   cover_rest(agenda)
+  return n.accepted
 end
 
 -- What is known before of the ids and the users is asked for once for all.
@@ -174,9 +196,10 @@ end
 -- first_with returns what was accepted with an id before; nil when nothing was.
 local function first_with(id)
   if not some_known and not stored[id] then return nil end
-  local accepted, user, category, payload = unpack(call('HMGET', partition .. 'n:' .. id, F.accepted, F.user, F.category,
-    F.payload))
-  return accepted and { tonumber(accepted), user, category, payload }
+  local accepted, user, category, payload, state, reason = unpack(call('HMGET', partition .. 'n:' .. id, F.accepted,
+    F.user, F.category, F.payload, F.state, F.reason))
+  local sign = state == S.expired and reason == 'overflow' and -1 or 1
+  return accepted and { sign * accepted, user, category, payload }
 end
 
 local result = { deferrals, 0 }
@@ -185,13 +208,14 @@ for i = 4, #ARGV, 12 do
   if first then
     result[#result + 1] = first
   else
+    local passes = ARGV[i + 10]
+    local how = #passes > 1 and string.sub(passes, 1, 1) or passes
     local n = {
       id = ARGV[i], category = ARGV[i + 1], user = ARGV[i + 2], priority = ARGV[i + 3], send_at = ARGV[i + 4],
       expires_at = ARGV[i + 5], collapse = ARGV[i + 6], payload = ARGV[i + 7], arrival = tonumber(ARGV[i + 8]),
-      accepted = now, state = ARGV[i + 9], bypasses = ARGV[i + 10] == '1',
-      personal = string.sub(ARGV[i + 11], 1, 1) == '1',
-      group = string.sub(ARGV[i + 11], 2),
-      exempt = ARGV[i + 10] == '2' or ARGV[i + 10] == '4', overtakes = ARGV[i + 10] == '3' or ARGV[i + 10] == '4',
+      accepted = now, state = ARGV[i + 9], bypasses = how == '1',
+      personal = string.sub(ARGV[i + 11], 1, 1) == '1', group = string.sub(ARGV[i + 11], 2),
+      exempt = how == '2' or how == '4', overtakes = how == '3' or how == '4',
     }
     if not n.arrival then
       local arrival, age = string.match(ARGV[i + 8], '^(%d+) (%d+)$')
@@ -199,8 +223,8 @@ for i = 4, #ARGV, 12 do
     end
     local agenda = open_agenda(n.user)
     if agenda.wakeup_at == nil then agenda.wakeup_at = tonumber(wakeups[nth] or nil) or false end
-    accept(agenda, n)
-    result[#result + 1] = n.accepted
+    if #passes > 1 then n.ladder = string.sub(passes, 3) end
+    result[#result + 1] = accept(agenda, n)
   end
 end
 call('SET', partition .. 'a', digits(last))

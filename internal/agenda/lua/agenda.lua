@@ -138,7 +138,7 @@ end
 --   rule    the number in the plan of the rule that blocks it; below 0 a closed interval does
 --   capped  1 when that rule is the user's cap, 3 when it is a named cap; 2 when its category is paused: then no rule
 --           blocks it, yet nothing goes; and 4 more while a round that could not look at all backlogs goes on with
---           the others: nothing of this one could go a moment ago; and 8 more once a closed interval has blocked it
+--           the others: nothing of this one could go a moment ago; and 8 more once it goes as digests until it is empty
 --   since   when it was blocked last; 0 when it never was
 --   fresh   how many in it have not been deferred: they came while it was not blocked, or they bypass
 --   blocks  how often it was blocked since it was last empty

@@ -11,8 +11,8 @@ do
     local numbers = {}
     for number in string.gmatch(text, '%d+') do numbers[#numbers + 1] = tonumber(number) end
     local digest = {
-      bundles = numbers[1] == 1, most = numbers[2], alone = numbers[3], wait = numbers[4], extend = numbers[5],
-      max = numbers[6], reach = numbers[7], near = numbers[8], moments = {},
+      bundles = numbers[1] > 0, by_ladder = numbers[1] == 2, most = numbers[2], alone = numbers[3],
+      wait = numbers[4], extend = numbers[5], max = numbers[6], reach = numbers[7], near = numbers[8], moments = {},
     }
     for i = 9, #numbers do digest.moments[i - 8] = numbers[i] end
     return digest

@@ -34,10 +34,11 @@ do
   -- is_frozen reports whether a notification carries a digest that may have reached somebody.
   function digests.is_frozen(id) return redis.call('HGET', partition .. 'n:' .. id, F.frozen) == '1' end
 
-  -- freeze keeps a digest as it is: it comes again with the same content, and nothing that only concerns its carrier ends
-  -- it. It returns whether there is a digest.
+  -- freeze keeps what may have reached somebody as it is: it comes again with the same content. Nothing that only
+  -- concerns its carrier ends a digest; what went alone goes alone from now on. It returns whether there is a digest.
   function digests.freeze(carrier)
     local key = partition .. 'n:' .. carrier
+    redis.call('HDEL', key, F.group)
     if redis.call('EXISTS', digest_key(carrier)) == 0 then return false end
     redis.call('HSET', key, F.frozen, '1')
     redis.call('HDEL', key, F.expires, F.collapse)

@@ -151,7 +151,10 @@ do
     backlog.bound = math.max(bound, backlog.next, joined_by)
     local since = math.max(first.accepted, first.not_before)
     if backlog.at - since > category_settings.max_defer then return 'max_defer' end
-    return is_dropped(backlog, drops) and 'quiet_hours' or nil
+    if is_dropped(backlog, drops) then return 'quiet_hours' end
+    local ladder = category_settings.ladder
+    backlog.distance = backlog.at - since
+    return ladder and first.priority > ladder.off and backlog.distance > ladder.least and 'overflow' or nil
   end
 
   -- decide_first decides about the first of a backlog, and about the next as long as it ends. It returns false when it must
@@ -166,8 +169,12 @@ do
       if backlog.first == first then
         local ends = decide(backlog, category_settings)
         if not ends then return true end
-        if not may_end(agenda) then return false end
-        if ends == 'max_defer' then
+        if ends == 'overflow' then
+          local did = overflow.first(agenda, backlog, category_settings.ladder, backlog.distance)
+          if not did then return did == nil end
+        elseif not may_end(agenda) then
+          return false
+        elseif ends == 'max_defer' then
           expire_overdue(agenda, first.id, digits(backlog.at), category_settings)
         else
           drop(agenda, backlog)
@@ -387,10 +394,10 @@ do
     return rule.per, counter and backlog.why ~= r and 1 or 0
   end
 
-  -- most_before_expiry returns how many of a backlog the rules allow at most before the end of max_defer, so many at a
-  -- time; 0 for any number.
-  local function most_before_expiry(backlog, max_defer, items)
-    local plan, left, most = backlog.plan, math.max(0, now + max_defer - backlog.at), nil
+  -- overflow.most_in_time returns how many of a backlog the rules allow at most before the end of a time, such as
+  -- max_defer, so many at a time; 0 for any number.
+  function overflow.most_in_time(backlog, time, items)
+    local plan, left, most = backlog.plan, math.max(0, now + time - backlog.at), nil
     for r, rule in ipairs(plan.rules) do
       if holds_all(plan, rule) then
         local per, begun = window_of(backlog, r)
@@ -419,16 +426,17 @@ do
   function block(agenda, backlog, category_settings)
     local digest = category_settings.digest
     local items = digest and digest.most or 1
-    local most = most_before_expiry(backlog, category_settings.max_defer, items)
+    local most = overflow.most_in_time(backlog, category_settings.max_defer, items)
     while most > 0 and size_of(backlog) > most do
       if not may_end(agenda) then return false end
       local last = redis.call('ZRANGE', backlog.key, '-1', '-1')[1]
       expire_overdue(agenda, last, earliest_slot(backlog, items), category_settings)
     end
+    if backlog.bounded then most = most > 0 and math.min(most, backlog.bounded) or backlog.bounded end
     local why, rules = backlog.why, backlog.plan.rules
     local rule, held = rules[why], rules[why < 0 and -1 - why or why]
     backlog.named = held ~= nil and held.named ~= nil
-    backlog.bundled = backlog.bundled or why < 0
+    backlog.bundled = backlog.bundled or why < 0 and not (digest and digest.by_ladder)
     -- One more may fill the digest that its first waits for.
     if why == DIGEST or why == -1 - DIGEST then most = most > 0 and math.min(most, digest.most - 1) or digest.most - 1 end
     set_blocked(agenda, backlog, backlog.at, backlog.why, rule ~= nil and rule.kind == KIND_CAP, most)

@@ -21,7 +21,7 @@ do
   -- The reasons for which scripts end notifications undelivered, by the names under which they are counted.
   local ENDS = {
     max_defer = 'expired max_defer', expires_at = 'expired expires_at', crash_loop = 'failed crash_loop',
-    quiet_hours = 'expired quiet_hours',
+    quiet_hours = 'expired quiet_hours', overflow = 'expired overflow',
   }
 
   function finish(id, category, state, reason, retention, detail)
@@ -29,7 +29,7 @@ do
     redis.call('HSET', key, F.state, state, F.reason, reason, F.ended, digits(now), F.detail, detail or '')
     redis.call('PEXPIRE', key, retention)
     count(state, 1)
-    if ENDS[reason] then count(ENDS[reason], 1) end
+    if ENDS[reason] and state ~= S.replaced then count(ENDS[reason], 1) end
     note_history(state, category)
     if events.wants(state) then
       local user, generation, returned, basis = unpack(redis.call('HMGET', key, F.user, F.generation, F.returned, F.basis))

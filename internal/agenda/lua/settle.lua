@@ -28,9 +28,9 @@ local CURRENT, STALE = { 0, deferrals }, { 1, deferrals }
 
 local function read(of)
   local n = { id = of, key = partition .. 'n:' .. of }
-  n.state, n.generation, n.caps, n.admitted, n.expires, n.collapse, n.lapsed, n.returned, n.restored, n.basis =
+  n.state, n.generation, n.caps, n.admitted, n.expires, n.collapse, n.lapsed, n.returned, n.restored, n.basis, n.group =
     unpack(redis.call('HMGET', n.key, F.state, F.generation, F.caps, F.admitted, F.expires, F.collapse, F.lapsed,
-      F.returned, F.restored, F.basis))
+      F.returned, F.restored, F.basis, F.group))
   return n
 end
 local granted = read(id)
@@ -131,7 +131,9 @@ end
 
 redis.call('ZREM', partition .. 'e', id)
 if refunds then refund(charged_plan(), tonumber(granted.admitted), id .. '#' .. generation) end
-if carries and outcome == S.retrying and not refunds and digests.freeze(id) then granted.expires, granted.collapse = nil, nil end
+if granted.group and outcome == S.retrying and not refunds and digests.freeze(id) then
+  granted.expires, granted.collapse = nil, nil
+end
 local frozen = carries and digests.is_frozen(id)
 go_on(granted, outcome)
 if carries and (outcome == S.delivered or outcome == S.failed) then

@@ -16,8 +16,9 @@
 --          and the number of its settings
 -- then     how many settings follow; each is how many arguments it has, then these: max_defer in µs; the least urgent
 --          priority that bypasses (0: none, 9: all); the least urgent that is exempt from closed intervals; how long
---          the category is paused in µs (0: not paused); 1 when what is due in a closed interval ends; how what waits
---          goes as one, see Digest.Text in Go; the basis:
+--          the category is paused in µs (0: not paused); 1 when what is due in a closed interval ends, and after a
+--          space the rungs of the overflow ladder that say wait, see WaitLadder; how what waits goes as one, see
+--          Digest.Text in Go; the basis:
 --          version of the policy and time zone, to be kept with what is granted; the plan, see read_plan
 -- then     how many wake-ups are released; of each: user, generation
 -- then     the requested wake-ups; of each: user, generation, number of categories, and of each its name and the number
@@ -57,9 +58,12 @@ do
   for _ = 1, next_number() do common_of[next_arg()] = next_number() end
   for i = 1, next_number() do
     local after = cursor + 1 + next_number()
+    local max_defer, bypass, exempt, paused, drops =
+      next_number(), next_number(), next_number(), next_number(), next_arg()
     settings[i] = {
-      max_defer = next_number(), bypass = next_number(), exempt = next_number(), paused = next_number(),
-      drops = next_arg() == '1', digest = company.read(next_arg()), basis = next_arg(), plan = read_plan(cursor),
+      max_defer = max_defer, bypass = bypass, exempt = exempt, paused = paused, drops = string.byte(drops) == 49,
+      ladder = #drops > 1 and overflow.read(string.sub(drops, 3)) or nil, digest = company.read(next_arg()),
+      basis = next_arg(), plan = read_plan(cursor),
     }
     cursor = after
   end
@@ -162,7 +166,11 @@ do
       if backlog.at then set_ready(agenda, backlog) end
       return nil, nil, true
     end
+    if category_settings.ladder and not overflow.shorten(agenda, backlog, category_settings) then
+      return backlog.at, backlog.why, true
+    end
     sure = block(agenda, backlog, category_settings) and sure -- its first stays
+    if backlog.size > CROWD then overflow.note(agenda.user, backlog.category, '', 'unbounded') end
     return backlog.at, backlog.why, not sure
   end
 

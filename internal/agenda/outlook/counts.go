@@ -87,6 +87,7 @@ var endReasons = []stats.EndReason{
 	{Status: "expired", Reason: "expires_at"},
 	{Status: "failed", Reason: "crash_loop"},
 	{Status: "expired", Reason: notification.ReasonQuietHours},
+	{Status: "expired", Reason: notification.ReasonOverflow},
 }
 
 // addPartition adds the counts of a partition to those of all: the hash of counts that the scripts keep, and the sizes

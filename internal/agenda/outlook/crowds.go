@@ -12,7 +12,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/agenda/player"
+	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/stats"
 	"github.com/pacer-notify/pacer/internal/throttle"
@@ -118,10 +120,12 @@ func (a *Agendas) crowdsOf(ctx context.Context, partition int, names []string) (
 		field := agendaFields[i].Val()
 		if deferred := deferredOf(field, waiting[i].Val()); deferred > 0 {
 			next, by := blockedBy(field)
+			settings := a.SettingsOf(user, category)
 			crowds = append(crowds, crowd{
 				Crowd: stats.Crowd{
 					UserID: user, Category: category, Deferred: int64(deferred),
-					Reason: player.ReasonOf(a.SettingsOf(user, category).Plan, by), Until: next.Time().UTC(),
+					Reason: player.ReasonOf(settings.Plan, by), Until: next.Time().UTC(),
+					Unbounded: deferred > agenda.CrowdSize && len(settings.Overflow) == 0,
 				},
 				partition: partition, next: next,
 			})
@@ -190,4 +194,20 @@ func (a *Agendas) lastOf(ctx context.Context, c crowd) (last time.Time, exact bo
 		return time.Time{}, err == nil, err
 	}
 	return at.Time(), done(), nil
+}
+
+// CountWaiting returns how many wait in some backlogs.
+func (a *Agendas) CountWaiting(ctx context.Context, backlogs []dispatch.Backlog) (map[dispatch.Backlog]int, error) {
+	sizes, pipe := make([]*redis.IntCmd, len(backlogs)), a.Client.Pipeline()
+	for i, b := range backlogs {
+		sizes[i] = pipe.ZCard(ctx, a.PrefixOf(b.UserID)+"w:"+b.Category+":"+b.UserID)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, fmt.Errorf("count what waits in some backlogs: %w", err)
+	}
+	waiting := make(map[dispatch.Backlog]int, len(backlogs))
+	for i, b := range backlogs {
+		waiting[b] = int(sizes[i].Val())
+	}
+	return waiting, nil
 }

@@ -55,8 +55,8 @@ type partitionReplies struct {
 	oldest        *redis.ZSliceCmd
 }
 
-// heldGrace is how long after its moment a backlog that quiet hours or a digest's wait still hold counts as left behind:
-// longer than a wake-up is late on a busy deployment, and than clocks are apart.
+// heldGrace is how long after its moment a backlog that quiet hours or a digest's wait still hold counts as left
+// behind: longer than a wake-up is late on a busy deployment, and than clocks are apart.
 const heldGrace = 30 * time.Second
 
 // Stats reads the counts of every partition, and marks those that can't be reached. It returns an error when no

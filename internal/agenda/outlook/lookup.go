@@ -153,6 +153,8 @@ func (l *look) doom(n *player.Note, f *player.Fate) string {
 			agenda.ClockTime(f.At))
 	case notification.ReasonMaxDefer:
 		return agenda.SlotTooLate(f.At, f.AtLeast, settings.MaxDefer) + ": it expires"
+	case notification.ReasonOverflow:
+		return "the overflow ladder of its category will end it"
 	}
 	return ""
 }

@@ -227,7 +227,7 @@ func (l *look) promiseOf(q notification.PromiseRequest, one *question) notificat
 		p.Decision = notification.DecisionDeferred
 	}
 	switch {
-	case q.Accepted && f.Reason != "":
+	case q.Accepted && f.Reason != "", f.Reason == notification.ReasonOverflow:
 		return notification.Promise{Reason: f.Reason}
 	case q.Accepted:
 	case f.Reason == notification.ReasonQuietHours:

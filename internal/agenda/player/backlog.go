@@ -30,7 +30,7 @@ type Backlog struct {
 	// ready is since when what is in it may go, as far as the end of a block or of a pause says so; paused while it is.
 	ready  throttle.Micros
 	paused bool
-	// bundled says that a closed interval has blocked it since it was last empty.
+	// bundled says that it goes as digests until it is empty, see [Digest.Bundles].
 	bundled bool
 	first   decision
 	// granted is the latest moment that the take at work granted in it; looked says that it decided anything.
@@ -147,18 +147,27 @@ func (b *Backlog) overtakes(n *Note) bool {
 }
 
 // block has all of a backlog wait for what was decided of the first. What stands further behind than the limits can let
-// go in time ends.
-func (b *Backlog) block() {
-	b.inTime = b.most(b.agenda.now)
+// go in time ends. It returns false when the first has ended, and another one is to be decided.
+func (b *Backlog) block() bool {
+	bounded := math.MaxInt
+	if len(b.settings.Overflow) > 0 {
+		first := false
+		if bounded, first = (ladder{b}).shorten(); !first {
+			return false
+		}
+	}
+	b.inTime = b.most(b.agenda.now, b.settings.MaxDefer, b.settings.atOnce())
 	b.unread = min(b.unread, max(0, b.inTime-b.living()))
 	for i := len(b.notes) - 1; i >= 0 && b.living() > b.inTime; i-- {
 		b.giveUp(b.notes[i], b.earliestOfLast(b.living()+b.unread))
 	}
-	if d := b.settings.Digest; b.first.by.Rule == throttle.DigestRule {
+	d := b.settings.Digest
+	if b.first.by.Rule == throttle.DigestRule {
 		b.inTime = min(b.inTime, d.MaxItems-1) // one more may fill it
 	}
+	b.inTime = min(b.inTime, bounded)
 	b.blocked, b.by = b.first.at, b.first.by
-	b.bundled = b.bundled || b.by.Closed
+	b.bundled = b.bundled || b.by.Closed && (d == nil || !d.ByLadder)
 	b.capped = !b.by.Closed && b.by.Rule >= 0 && b.by.Rule != throttle.DigestRule &&
 		b.settings.Plan.Rules[b.by.Rule].Kind == throttle.KindCap
 	for _, n := range b.fresh {
@@ -167,6 +176,7 @@ func (b *Backlog) block() {
 		}
 	}
 	b.fresh, b.passing = b.fresh[:0], 0
+	return true
 }
 
 // giveUp ends one that cannot go within max_defer: its slot would come at a moment or later.
@@ -181,14 +191,14 @@ func (b *Backlog) giveUp(n *Note, slot throttle.Micros) {
 	}
 }
 
-// most is how many the limits let go before max_defer is over.
-func (b *Backlog) most(now throttle.Micros) int {
+// most is how many the limits let go, so many at once, before a time is over, such as max_defer.
+func (b *Backlog) most(now throttle.Micros, time time.Duration, atOnce int) int {
 	most := 1 << 40
-	left := max(0, now.Add(b.settings.MaxDefer).Sub(b.first.at))
+	left := max(0, now.Add(time).Sub(b.first.at))
 	for i, r := range b.settings.Plan.Rules {
 		if r.Channels == "" {
 			per, begun := b.windowOf(i)
-			most = min(most, r.Max*b.settings.atOnce()*(int(left/per)+1+begun))
+			most = min(most, r.Max*atOnce*(int(left/per)+1+begun))
 		}
 	}
 	return most

@@ -23,8 +23,9 @@ type Digest struct {
 	// come. Only one of the three is set, or none: then what stands there at the slot goes.
 	Wait, Extend, Max time.Duration
 	Moments           []throttle.Micros
-	// Bundles says that only a backlog goes so that a closed interval has blocked, until it is empty.
-	Bundles bool
+	// Bundles says that only a backlog goes so that a closed interval has blocked or, where ByLadder is true, in which
+	// a rung of the overflow ladder has held, until it is empty.
+	Bundles, ByLadder bool
 }
 
 // MaxDigest is how many may go as one.
@@ -40,17 +41,21 @@ func (d *Digest) waits() bool { return d != nil && (d.Wait > 0 || d.Extend > 0 |
 // same reports whether both are the same for a script.
 func (d *Digest) same(o *Digest) bool {
 	return d == o || d != nil && o != nil && d.MaxItems == o.MaxItems && d.Alone == o.Alone && d.Wait == o.Wait &&
-		d.Extend == o.Extend && d.Max == o.Max && d.Bundles == o.Bundles && slices.Equal(d.Moments, o.Moments)
+		d.Extend == o.Extend && d.Max == o.Max && d.Bundles == o.Bundles && d.ByLadder == o.ByLadder &&
+		slices.Equal(d.Moments, o.Moments)
 }
 
-// Text writes it for a script: the numbers of Bundles, MaxItems, Alone, Wait, Extend, Max (µs), how far to look, and
-// Moments; empty for none.
+// Text writes it for a script: the numbers of Bundles (2: ByLadder), MaxItems, Alone, Wait, Extend, Max (µs), how far
+// to look, and Moments; empty for none.
 func (d *Digest) Text() string {
 	if d == nil {
 		return ""
 	}
 	bundles := int64(0)
-	if d.Bundles {
+	switch {
+	case d.Bundles && d.ByLadder:
+		bundles = 2
+	case d.Bundles:
 		bundles = 1
 	}
 	var text strings.Builder
@@ -168,10 +173,10 @@ func (b *Backlog) join(carrier *Note, items []*Note) {
 	carrier.items = append(carrier.items, items...)
 }
 
-// freeze keeps a digest as it is: it may have reached somebody, and comes again with the same content. Nothing that
-// only concerns its carrier ends it.
+// freeze keeps what may have reached somebody as it is: it comes again with the same content. Nothing that only
+// concerns its carrier ends a digest; what went alone goes alone from now on.
 func (n *Note) freeze() {
-	if len(n.items) > 0 {
+	if n.Group = ""; len(n.items) > 0 {
 		n.frozen, n.Expires, n.CollapseKey = true, 0, ""
 	}
 }

@@ -93,8 +93,9 @@ type Config struct {
 	Lease time.Duration
 	// Deferred is told of each that is deferred for the first time, Ended of each that ends. Both default to nothing.
 	Deferred, Ended func(*Note)
-	// Going is told of each that is granted, before that counts. Defaults to nothing.
-	Going func(*Note)
+	// Going is told of each that is granted, before that counts, Refused of each that a ladder does not let in. Both
+	// default to nothing.
+	Going, Refused func(*Note)
 }
 
 // Agenda is all that waits for one user. Make one with [New].
@@ -108,7 +109,9 @@ type Agenda struct {
 	newest  map[string]int64 // arrival of the newest with a collapse key, by collapseName
 	keyed   map[string]*Note // what waits with a collapse key
 	excused throttle.Micros
-	turn    []*Backlog // room for those whose turn is decided
+	// overflowed counts what ladders have ended in the present step.
+	overflowed int
+	turn       []*Backlog // room for those whose turn is decided
 	// laterUnread are later, too, and not in later: due at laterRead or after it.
 	laterUnread int
 	laterRead   throttle.Micros
@@ -127,6 +130,9 @@ func New(cfg Config) *Agenda {
 	}
 	if cfg.Going == nil {
 		cfg.Going = func(*Note) {}
+	}
+	if cfg.Refused == nil {
+		cfg.Refused = func(*Note) {}
 	}
 	return &Agenda{
 		cfg: cfg, windows: throttle.NewWindows(cfg.User), newest: map[string]int64{}, keyed: map[string]*Note{},
@@ -172,7 +178,7 @@ func (a *Agenda) Categories() []string {
 
 // Accept takes notifications in at a moment, in one step.
 func (a *Agenda) Accept(now throttle.Micros, notes ...*Note) {
-	a.now = now
+	a.now, a.overflowed = now, 0
 	for _, n := range notes {
 		a.accept(n)
 	}
@@ -185,6 +191,9 @@ func (a *Agenda) accept(n *Note) {
 	*a.cfg.Last = max(*a.cfg.Last, n.Arrival)
 	b := a.track(n.Category)
 	n.place, n.bypasses = n.Arrival, b.settings.bypasses(n.Priority)
+	if len(b.settings.Overflow) > 0 && (ladder{b}).overflows(n) {
+		return
+	}
 	if n.CollapseKey != "" {
 		if a.superseded(n) {
 			a.end(n, notification.StatusReplaced, notification.ReasonReplaced)

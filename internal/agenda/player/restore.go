@@ -32,7 +32,7 @@ func (a *Agenda) Block(category string, until throttle.Micros, by throttle.Cause
 	}
 }
 
-// Bundle says that a closed interval has blocked a backlog since it was last empty.
+// Bundle says that a backlog goes as digests until it is empty.
 func (a *Agenda) Bundle(category string) { a.track(category).bundled = true }
 
 // BlockedBy is what blocked a backlog last.

@@ -1,6 +1,7 @@
 package player
 
 import (
+	"slices"
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/notification"
@@ -24,6 +25,8 @@ type Settings struct {
 	Drops bool
 	// Digest is how what waits goes as one; nil for not.
 	Digest *Digest
+	// Overflow is the ladder of the category; nil keeps everything.
+	Overflow notification.Ladder
 	// Paused is how long nothing of the category is granted; 0 while operators do not pause it.
 	Paused time.Duration
 	// Removed says that the policy does not name the category: nothing of it is granted until it does.
@@ -51,7 +54,7 @@ func (s Settings) PausedBy() string {
 func (s Settings) Same(o Settings) bool {
 	return s.MaxDefer == o.MaxDefer && s.BypassFrom == o.BypassFrom && s.ExemptFrom == o.ExemptFrom &&
 		s.Paused == o.Paused && s.Drops == o.Drops && s.Basis == o.Basis && s.Digest.same(o.Digest) &&
-		s.Plan.Equal(o.Plan)
+		s.Plan.Equal(o.Plan) && slices.Equal(s.Overflow, o.Overflow)
 }
 
 // bypasses reports whether a priority waits for nothing; exempts whether closed intervals do not hold for it.

@@ -29,7 +29,7 @@ type Taken struct {
 // Take grants what may go at a moment, up to a limit, in the categories that the worker knows of; nil for all. When it
 // does not know all that are needed, it has to come again with them.
 func (a *Agenda) Take(now throttle.Micros, known []string, limit int) Taken {
-	a.now, a.excused = now, 0
+	a.now, a.excused, a.overflowed = now, 0, 0
 	for len(a.later) > 0 && a.later[0].Due <= now {
 		n := a.later[0]
 		a.later, n.Held = a.later[1:], false
@@ -128,6 +128,9 @@ func (b *Backlog) decideFirst() bool {
 			reason = notification.ReasonQuietHours
 		}
 		if reason == "" {
+			if len(b.settings.Overflow) > 0 && (ladder{b}).overflowFirst(first, b.first.at.Sub(first.WaitsSince())) {
+				continue
+			}
 			return true
 		}
 		first.slot, first.decided = b.first.at, true
@@ -231,8 +234,11 @@ func (a *Agenda) conclude(t *Taken) {
 				consider(until)
 			}
 		case b.first.known && b.first.at > a.now.Add(throttle.Horizon):
-			b.block()
-			consider(b.first.at)
+			if b.block() {
+				consider(b.first.at)
+			} else {
+				t.More = true
+			}
 		default:
 			t.More = true
 			if b.first.known {

@@ -96,6 +96,16 @@ func (c *Cursor) Count() int {
 	return int(n)
 }
 
+// List reads the next n fields as a list.
+func (c *Cursor) List(n int) *Reader {
+	if n > len(c.Fields)-c.at {
+		c.miss("list")
+		return &Reader{}
+	}
+	c.at += n
+	return &Reader{Fields: c.Fields[c.at-n : c.at]}
+}
+
 // Parsed reads a number that is text in the reply.
 func (c *Cursor) Parsed() int64 {
 	n, err := strconv.ParseInt(c.Text(), 10, 64)

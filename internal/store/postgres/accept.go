@@ -99,6 +99,9 @@ func (a *accepting) Accept(ctx context.Context, batch []*notification.Notificati
 	if err != nil {
 		return nil, err
 	}
+	if others, err = a.refuseOverflow(ctx, batch, others, accepted); err != nil {
+		return nil, err
+	}
 	var parts errgroup.Group
 	parts.SetLimit(inserters)
 	for _, part := range a.partsOf(batch, others) {
@@ -174,6 +177,12 @@ func (a *accepting) acceptPart(ctx context.Context, batch []*notification.Notifi
 		}
 	}
 	a.placer.Wait(ctx, under)
+	for _, i := range part {
+		dropped := func(p *outbox.Placing) bool { return p.Dropped(batch[i].ID) }
+		if !accepted[i].Known {
+			batch[i].Dropped = slices.ContainsFunc(under, dropped)
+		}
+	}
 	return nil
 }
 

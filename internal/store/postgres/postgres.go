@@ -72,6 +72,8 @@ type Config struct {
 	// Apart is true for a process without metrics of its own, such as a producer. Another process counts what it
 	// accepts.
 	Apart bool
+	// MayRefuse reports whether the overflow ladder of a category refuses what is too much. Defaults to never.
+	MayRefuse func(category string) bool
 	// RowsLooked is how many rows a statement looks at to find those that a filter selects; fewer where rows are dear,
 	// such as long texts that are searched. Defaults to 5,000.
 	RowsLooked int
@@ -85,6 +87,9 @@ func (c Config) withDefaults() Config {
 	c.CopyLeast = cmp.Or(c.CopyLeast, 100)
 	if c.MadeHere == nil {
 		c.MadeHere = intake.MadeHere
+	}
+	if c.MayRefuse == nil {
+		c.MayRefuse = func(string) bool { return false }
 	}
 	c.StatementTimeout = cmp.Or(c.StatementTimeout, 5*time.Second)
 	c.PlacePatience = cmp.Or(c.PlacePatience, 500*time.Millisecond)

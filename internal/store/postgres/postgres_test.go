@@ -196,6 +196,7 @@ func open(tb testing.TB, pool *pgxpool.Pool, client *goredis.Client, cfg agenda.
 		PlacePatience: time.Minute, AcceptTimeout: time.Minute, StatementTimeout: time.Minute,
 		ClaimPatience: time.Minute,     // a busy machine
 		LostPatience:  time.Nanosecond, // no other process of a world rebuilds meanwhile
+		MayRefuse:     func(category string) bool { return category == "overflow-refuse" },
 	}
 	for _, c := range change {
 		c(&kept)

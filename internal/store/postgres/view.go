@@ -81,6 +81,7 @@ func scanRow(r pgx.CollectableRow) (row, error) {
 	}, &v.Notification)...)
 	c.Fill(&v.Notification)
 	v.Status = notification.Status(status)
+	v.Dropped = v.Status == notification.StatusExpired && v.Reason == notification.ReasonOverflow
 	v.notBefore, v.endedAt = columns.LimiterMoment(notBefore), columns.Moment(endedAt)
 	if status == "waiting" {
 		v.Status = notification.StatusQueued
@@ -241,7 +242,7 @@ func (l *lookups) timeline(ctx context.Context, v *row) ([]notification.Event, e
 	}
 	slices.SortStableFunc(events[1:], func(a, b notification.Event) int { return a.At.Compare(b.At) })
 	if !v.endedAt.IsZero() {
-		events = append(events, notification.Event{At: v.endedAt, Kind: string(v.Status), Detail: v.Reason})
+		events = append(events, notification.EndEvents(v.endedAt, v.Status, v.Reason, v.Detail)...)
 	}
 	return events, nil
 }

@@ -125,6 +125,8 @@ func (s *accepting) settleClaims(ctx context.Context, batch []*notification.Noti
 	for i, c := range claims {
 		n, a, err := batch[i], &accepted[i], error(nil)
 		switch {
+		case c.name != "" && c.ours && a.Err != nil:
+			err = s.claims.release(ctx, c)
 		case c.name == "" || !a.Known || a.First == nil:
 		case a.First.IdempotencyKey != n.IdempotencyKey:
 			if c.ours {
@@ -187,7 +189,12 @@ func (s *accepting) put(ctx context.Context, partition int, batch []*notificatio
 		if accepted[index], err = acceptedAs(n, placed[i]); err != nil {
 			return err
 		}
-		if !accepted[index].Known && s.unwanted(n) {
+		if placed[i].Refused {
+			rung := s.agendas.SettingsOf(n.UserID, n.Category).Overflow.Refusing()
+			accepted[index] = intake.Accepted{Err: &notification.OverflowError{Category: n.Category, Rung: rung}}
+			continue
+		}
+		if !accepted[index].Known && !n.Dropped && s.unwanted(n) {
 			// It has been accepted, whether it ends now or when it is granted.
 			_ = s.agendas.CancelIn(ctx, partition, n.ID, notification.ReasonOptedOut)
 		}
@@ -198,11 +205,14 @@ func (s *accepting) put(ctx context.Context, partition int, batch []*notificatio
 // acceptedAs turns what an agenda did with a notification into intake's form.
 func acceptedAs(n *notification.Notification, placed agenda.Placed) (intake.Accepted, error) {
 	if placed.First == nil {
-		n.CreatedAt = placed.AcceptedAt
+		n.CreatedAt, n.Dropped = placed.AcceptedAt, placed.Dropped
 		return intake.Accepted{}, nil
 	}
 	first, err := decode(n.ID, dispatch.Backlog{UserID: placed.First.UserID, Category: placed.First.Category},
 		placed.AcceptedAt, placed.First.Payload)
+	if err == nil {
+		first.Dropped = placed.Dropped
+	}
 	return intake.Accepted{Known: true, First: first}, err
 }
 

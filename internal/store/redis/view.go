@@ -28,6 +28,7 @@ func viewOf(state *agenda.State) (*notification.View, error) {
 		return nil, err
 	}
 	n.Arrival = state.Arrival
+	n.Dropped = state.Status == notification.StatusExpired && state.Reason == notification.ReasonOverflow
 	return &notification.View{
 		Notification: *n, Status: state.Status, Attempts: state.Attempts, Deferrals: state.Deferrals,
 		Reason: state.Reason, Detail: state.Detail, Held: state.Held && state.Status == notification.StatusRetrying,
@@ -47,7 +48,7 @@ func timeline(s *agenda.State) []notification.Event {
 	}
 	slices.SortStableFunc(events[1:], func(a, b notification.Event) int { return a.At.Compare(b.At) })
 	if !s.EndedAt.IsZero() {
-		events = append(events, notification.Event{At: s.EndedAt, Kind: string(s.Status), Detail: s.Reason})
+		events = append(events, notification.EndEvents(s.EndedAt, s.Status, s.Reason, s.Detail)...)
 	}
 	return events
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
@@ -273,6 +274,87 @@ func dropped(p *probe) {
 		}
 	}
 	p.want(exempt.ID, notification.StatusDelivered, 1, "")
+}
+
+// overflows: where two wait, a ladder does what it says with more; what it ends says so, before and after the
+// background work, and what it refuses is unknown.
+func overflows(p *probe) {
+	const queued, expired, replaced = notification.StatusQueued, notification.StatusExpired, notification.StatusReplaced
+	var all []*notification.Notification
+	var want []notification.Status
+	for action, ends := range map[notification.OverflowAction][]notification.Status{
+		notification.OverflowDropNew:    {queued, queued, expired, expired},
+		notification.OverflowDropOldest: {expired, expired, queued, queued},
+		notification.OverflowReplace:    {replaced, replaced, queued, queued},
+		notification.OverflowRefuse:     {queued, queued, "", ""},
+	} {
+		for i, end := range ends {
+			n := p.notification(func(n *notification.Notification) { n.Category = "overflow-" + string(action) })
+			a := p.acceptAll(n)[0]
+			_, refused := errors.AsType[*notification.OverflowError](a.Err)
+			if refused != (end == "") || n.Dropped != (action == notification.OverflowDropNew && i > 1) {
+				p.Fatalf("%s: %d was accepted as %+v", action, i, a)
+			}
+			all, want = append(all, n), append(want, end)
+		}
+	}
+	for round := range 2 {
+		for i, n := range all {
+			if want[i] == "" {
+				if _, err := p.View(p.Context(), n.ID); !errors.Is(err, notification.ErrNotFound) {
+					p.Errorf("%s was refused, and is known: %v", n.ID, err)
+				}
+				continue
+			}
+			v := p.want(n.ID, want[i], 0, "")
+			if !want[i].Ended() {
+				continue
+			}
+			repeat := *n
+			first := p.acceptAll(&repeat)[0].First
+			if first == nil || round > 0 && first.Dropped != (want[i] == expired) {
+				p.Errorf("the repeat of %s, which is %s, got %+v", n.ID, want[i], first)
+			}
+			rung := v.Timeline[len(v.Timeline)-2]
+			_, action, _ := strings.Cut(n.Category, "-")
+			if v.Reason != notification.ReasonOverflow || rung.Kind != notification.KindOverflow ||
+				rung.Detail != v.Detail || v.Detail != "more than 2 waited in its category: "+action {
+				p.Errorf("%s of %s: %s, %s; %+v", n.ID, n.Category, v.Reason, v.Detail, v.Timeline)
+			}
+		}
+		if err := p.Repair(p.Context()); err != nil {
+			p.Fatal(err)
+		}
+	}
+}
+
+// overflowsAtOnce: however many come at once, exactly as many stay as the ladder says.
+func overflowsAtOnce(p *probe) {
+	const callers = 1000
+	var all []*notification.Notification
+	for range callers {
+		all = append(all, p.notification(func(n *notification.Notification) { n.Category = "overflow-drop_new" }))
+	}
+	var accepting errgroup.Group
+	accepting.SetLimit(100)
+	for _, n := range all {
+		accepting.Go(func() error {
+			_, err := p.Accept(p.Context(), []*notification.Notification{n})
+			return err
+		})
+	}
+	if err := accepting.Wait(); err != nil {
+		p.Fatal(err)
+	}
+	stay := 0
+	for _, n := range all {
+		if p.lookUp(n.ID).Status.Waiting() {
+			stay++
+		}
+	}
+	if stay != 2 {
+		p.Errorf("%d of %d stay, want 2", stay, callers)
+	}
 }
 
 // leaseEnds: when a lease ends, the notification is granted again, and the first worker's late result is refused.

@@ -171,6 +171,22 @@ func outlivesItsWorker(p *probe) {
 	}
 }
 
+// staysAlone: what may have reached somebody alone comes again as it was, with nothing that came since.
+func staysAlone(p *probe) {
+	n := p.accept(digested)
+	p.settle(p.grant(), dispatch.Outcome{
+		Disposition: dispatch.Retry, Reason: "timeout", Failure: true, RetryAfter: 30 * time.Millisecond,
+	})
+	p.accept(digested)
+	<-time.After(40 * time.Millisecond) // both may go
+	for range 2 {
+		g := p.grant()
+		p.wantDigest(g)
+		p.settle(g, wasDelivered)
+	}
+	p.want(n.ID, notification.StatusDelivered, 2, "")
+}
+
 // wasTriedBefore: what reached nobody by itself may go with another one. It counts as that one's admission only.
 func wasTriedBefore(p *probe) {
 	tried := p.accept(digested)

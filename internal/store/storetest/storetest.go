@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -73,9 +74,13 @@ var asked atomic.Int64
 // Settings are those of every category: "free" is not throttled, "slow" admits one an hour, any other two a minute.
 // In "digested" up to three go as one.
 // "changing" is not throttled either, and on another basis each time. It is night in "dropping", which ends what is due
-// then, unless it is critical.
+// then, unless it is critical. "overflow-ACTION" admits one an hour, and where two wait its ladder does that.
 func Settings(_, category string) agenda.Settings {
 	settings := agenda.Settings{MaxDefer: 24 * time.Hour}
+	if action, ladder := strings.CutPrefix(category, "overflow-"); ladder {
+		settings.Overflow = notification.Ladder{{Waiting: 2, Then: notification.OverflowAction(action)}}
+		category = "slow"
+	}
 	switch category {
 	case "free":
 	case "changing":
@@ -128,6 +133,8 @@ func Cases() []Case {
 		{"ReplacedInFlight", replacedInFlight},
 		{"SupersededIsKnown", supersededIsKnown},
 		{"QuietHoursDrop", dropped},
+		{"OverflowLadders", overflows},
+		{"OverflowOfManyAtOnce", overflowsAtOnce},
 		{"LeaseEndsAndTheResultIsStale", leaseEnds},
 		{"CrashLoopEnds", crashLoop},
 		{"KeysAreClaimedOnce", keys},
@@ -145,6 +152,7 @@ func Cases() []Case {
 		{"ADigestThatReachedNobodyDissolves", dissolves},
 		{"ADigestOutlivesItsWorker", outlivesItsWorker},
 		{"ADigestCountsOnceWhateverWasTriedBefore", wasTriedBefore},
+		{"WhatMayHaveArrivedAloneStaysAlone", staysAlone},
 		{"DevicesAreKept", devicesAreKept},
 		{"GoneDevicesAreDeactivated", goneDevicesAreDeactivated},
 		{"DevicesAreLimited", devicesAreLimited},

@@ -49,6 +49,17 @@ type Placing struct {
 	entries   []agenda.Entry
 	optedOut  []string
 	done      chan struct{} // closed when they are placed, or left to the relay
+	dropped   []string      // those that overflow ladders ended at once, once it is done
+}
+
+// Dropped reports whether it is known that an overflow ladder has ended a notification as it was placed.
+func (w *Placing) Dropped(id string) bool {
+	select {
+	case <-w.done:
+		return slices.Contains(w.dropped, id)
+	default:
+		return false
+	}
 }
 
 // Inserted is what the database did with a notification.
@@ -170,7 +181,13 @@ func (p *Placer) putIntoBacklogs(ctx context.Context, w *Placing) bool {
 		if p.closing.Load() {
 			return false
 		}
-		if _, err := p.stores.Agendas.Accept(ctx, w.partition, part); err != nil {
+		placed, err := p.stores.Agendas.Accept(ctx, w.partition, part)
+		for i := range placed {
+			if placed[i].Dropped {
+				w.dropped = append(w.dropped, part[i].ID)
+			}
+		}
+		if err != nil {
 			p.stores.Log.WarnContext(ctx, "could not put accepted notifications into their backlogs; the relay will put them there",
 				"count",
 				len(part), "partition", w.partition, "error", err)
