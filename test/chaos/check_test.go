@@ -154,8 +154,10 @@ func (w *world) checkLimits() []string {
 	for _, id := range w.ledger.ids {
 		e := w.ledger.entries[id]
 		for _, d := range e.deliveries {
-			byUser[e.User] = append(byUser[e.User], d)
-			entryOf[d] = e
+			if d.id == id { // a digest counts once
+				byUser[e.User] = append(byUser[e.User], d)
+				entryOf[d] = e
+			}
 		}
 	}
 	for user, all := range byUser {
@@ -274,7 +276,7 @@ func (w *world) checkOrder() []string {
 			first := better.Priority < worse.Priority || better.Priority == worse.Priority &&
 				better.acceptedAt.Before(worse.askedAt)
 			late := worse.deliveries[0]
-			if first && throttle.MicrosOf(better.acceptedAt) < throttle.MicrosOf(late.granted) &&
+			if first && late.id == other && throttle.MicrosOf(better.acceptedAt) < throttle.MicrosOf(late.granted) &&
 				late.admitted < better.deliveries[0].admitted &&
 				(better.Category == worse.Category || !worse.bypasses() && w.mightGo(better, late)) {
 				broken = append(broken, fmt.Sprintf("P8: %s went before %s", other, id))

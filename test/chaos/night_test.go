@@ -140,7 +140,7 @@ func (w *world) checkNights() []string {
 	for _, id := range w.ledger.ids {
 		e := w.ledger.entries[id]
 		for _, d := range e.deliveries {
-			if w.asleep(e, d.admitted, d.granted) {
+			if d.id == id && w.asleep(e, d.admitted, d.granted) {
 				broken = append(broken, fmt.Sprintf("P3: %s of %s was admitted at night, at %.3f s", id, e.User,
 					d.admitted.Time().Sub(w.began()).Seconds()))
 			}

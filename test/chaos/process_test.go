@@ -15,6 +15,7 @@ import (
 
 	"github.com/pacer-notify/pacer/internal/agenda"
 	"github.com/pacer-notify/pacer/internal/agenda/outlook"
+	"github.com/pacer-notify/pacer/internal/agenda/player"
 	"github.com/pacer-notify/pacer/internal/control"
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/intake"
@@ -101,6 +102,7 @@ func (w *world) newProcess(number int) (*process, error) {
 	p.intake = intake.New(intake.Config{Store: p.store, Rules: p, Log: log})
 	cfg := dispatch.Config{
 		Partitions: partitions, Settings: retries, Random: func() float64 { return 0.5 }, Stale: w.stale(), Log: log,
+		Shown: func(string) (int, bool) { return 100, false },
 	}
 	p.stepper = dispatch.NewStepper(cfg,
 		watched{p.store, p}, p.queue,
@@ -180,6 +182,11 @@ func (p *process) settings(user, category string) agenda.Settings {
 	found.Plan.Boundaries = p.w.boundaries(user, known)
 	if found.Plan.Closed = p.w.nightOf(user, category, known); found.Plan.Closed != nil {
 		found.Plan.Spread = p.w.spread()
+	}
+	if p.w.Digest > 0 && category == "news" && known.version != 1 {
+		found.Digest = &player.Digest{
+			MaxItems: p.w.Digest, Alone: notification.PriorityHigh, Wait: time.Duration(p.w.Company) * time.Millisecond,
+		}
 	}
 	if category == "urgent" {
 		found.BypassFrom = notification.PriorityLow

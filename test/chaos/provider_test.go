@@ -3,6 +3,7 @@ package chaos_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -39,6 +40,7 @@ type entry struct {
 // delivery is one that reached the provider.
 type delivery struct {
 	id       string
+	items    []string // what went with it as a digest
 	proc     *process
 	op       *operation
 	at       time.Time // it reached the provider
@@ -159,26 +161,50 @@ func (l *ledger) reached(p *process, op *operation, m push.Message, told bool) *
 	defer l.mu.Unlock()
 	now := time.Now()
 	d := &delivery{
-		id: m.ID, proc: p, op: op, at: now, admitted: throttle.MicrosOf(m.AdmittedAt), told: told,
+		id: m.ID, items: itemsOf(m), proc: p, op: op, at: now, admitted: throttle.MicrosOf(m.AdmittedAt), told: told,
 		granted: now, replied: now,
 	}
 	if g := l.grants[granted{op, m.ID}]; g != nil {
 		d.granted, d.replied, d.place, g.d = g.at, g.replied, g.place, d
 	}
-	e := l.entries[m.ID]
+	for _, id := range append([]string{m.ID}, d.items...) {
+		l.delivers(id, d, now)
+	}
+	l.all = append(l.all, d)
+	return d
+}
+
+// itemsOf are those that go with a message as a digest.
+func itemsOf(m push.Message) (ids []string) {
+	if m.Digest == nil {
+		return nil
+	}
+	for _, item := range m.Digest.Items {
+		if item.ID != m.ID {
+			ids = append(ids, item.ID)
+		}
+	}
+	return ids
+}
+
+// delivers notes that something was in a delivery. After one that may have arrived, it comes in the same digest.
+func (l *ledger) delivers(id string, d *delivery, now time.Time) {
+	e := l.entries[id]
 	if e == nil {
-		l.broken = append(l.broken, fmt.Sprintf("P1: %s was sent and nobody had it accepted", m.ID))
-		return d
+		l.broken = append(l.broken, fmt.Sprintf("P1: %s was sent and nobody had it accepted", id))
+		return
 	}
 	for _, before := range e.deliveries {
 		if !before.unknown(now) {
 			l.broken = append(l.broken, fmt.Sprintf("P2: %s was delivered again although the outcome of its delivery at %.3f s was known (told %t, settled %t)",
-				m.ID, before.at.Sub(epoch).Seconds(), before.told, !before.settled.IsZero()))
+				id, before.at.Sub(epoch).Seconds(), before.told, !before.settled.IsZero()))
+		}
+		if before.id != d.id || !slices.Equal(before.items, d.items) {
+			l.broken = append(l.broken, fmt.Sprintf("P2: %s went with %s and %v, and then with %s and %v", id, before.id,
+				before.items, d.id, d.items))
 		}
 	}
 	e.deliveries = append(e.deliveries, d)
-	l.all = append(l.all, d)
-	return d
 }
 
 // mayFollow reports whether the store may have granted a delivery after another one: of two rounds that overlap, either

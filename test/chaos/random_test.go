@@ -27,6 +27,8 @@ type random struct {
 	nights *rand.Rand
 	// caps decides what has to do with named caps and days, likewise.
 	caps *rand.Rand
+	// digests has more come for digests, in worlds with them.
+	digests *rand.Rand
 }
 
 func newRandom(seed uint64) (*random, setting) {
@@ -44,6 +46,14 @@ func newRandom(seed uint64) (*random, setting) {
 	set.AtOnce = r.nights.IntN(2) == 0
 	r.caps = rand.New(rand.NewPCG(seed, 0x63617073))
 	set.caps = randomCaps(r.caps)
+	if r.digests = rand.New(rand.NewPCG(seed, 0x646967657374)); r.digests.IntN(2) == 0 {
+		set.Digest = 2 + r.digests.IntN(4)
+		if !set.Calm && r.digests.IntN(2) == 0 {
+			set.Company = 1 + r.digests.IntN(3000)
+		}
+	} else {
+		r.digests = nil
+	}
 	return r, set
 }
 
@@ -268,6 +278,13 @@ func (r *random) accept() move {
 		}
 		r.ids = append(r.ids, it.ID)
 		items = append(items, it)
+	}
+	for r.digests != nil && r.digests.IntN(5) > 0 {
+		it := item{ID: "n" + strconv.Itoa(len(r.ids)+1), User: "ada", Category: "news", Priority: 3 + r.digests.IntN(2)}
+		if r.digests.IntN(8) == 0 {
+			it.ExpiresIn = 500 + r.digests.IntN(8000)
+		}
+		r.ids, items = append(r.ids, it.ID), append(items, it)
 	}
 	return move{Do: "accept", Items: items}
 }

@@ -35,6 +35,10 @@ type setting struct {
 	Spread int `json:"spread,omitempty"`
 	// AtOnce has what waits of users without settings of their own granted in the round that pulls their wake-up.
 	AtOnce bool `json:"at_once,omitempty"`
+	// Digest of news go as one message at most, in all versions of the policy but one, and wait Company ms for each
+	// other; 0: each goes alone.
+	Digest  int `json:"digest,omitempty"`
+	Company int `json:"company,omitempty"`
 	caps
 }
 

@@ -12,12 +12,11 @@ import (
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
 	"github.com/pacer-notify/pacer/internal/store/postgres/columns"
-	"github.com/pacer-notify/pacer/internal/store/postgres/limited"
 )
 
 // A digest in the database: its carrier is claimed and settled like any other. The rows of its items are 'sending'
-// without a lease of their own, until the carrier's result ends them or lets them go; digest_id names the carrier in
-// all of them, the carrier included. While a row waits, digest_id says that it carries a digest that may have reached
+// without a lease of their own, until the carrier's result ends them or lets them go, or until the carrier has another
+// claim, or none; digest_id names the carrier in all of them, the carrier included. While a row waits, digest_id says that it carries a digest that may have reached
 // somebody: nothing that only concerns the carrier ends it.
 
 // joinSQL has items go with carriers that were claimed just now. It passes over what must not be sent, is not due yet,
@@ -31,7 +30,7 @@ WITH asked AS MATERIALIZED (
 ), free AS MATERIALIZED (
 	SELECT n.id FROM pacer.notifications n JOIN asked a ON n.id = a.id
 	WHERE n.status = 'sending' AND n.digest_id = a.carrier
-		OR (n.status IN ('waiting', 'retrying') OR n.status = 'sending' AND n.claimed_until < clock_timestamp())
+		OR (n.status IN ('waiting', 'retrying') OR ` + columns.LapsedSQL + `)
 			AND (n.expires_at IS NULL OR n.expires_at > clock_timestamp())
 			AND ` + earlySQL + ` IS NOT TRUE
 			AND NOT ` + columns.OptedOutSQL + `
@@ -132,22 +131,6 @@ func (d *deliveries) gather(ctx context.Context, g *dispatch.Grant, joined []*no
 	return nil
 }
 
-// releaseSQL lets the items of a digest go that is not sent.
-const releaseSQL = `
-UPDATE pacer.notifications SET status = 'waiting', digest_id = ''
-WHERE id = ANY ($2) AND status = 'sending' AND digest_id = $1`
-
-// release lets the items of a grant go.
-func (d *deliveries) release(ctx context.Context, g *dispatch.Grant) error {
-	if len(g.Items) == 0 {
-		return nil
-	}
-	if _, err := d.stores.Changes.Exec(ctx, releaseSQL, g.Notification.ID, g.Items); err != nil {
-		return limited.Describe("let the items of digest "+g.Notification.ID+" go", err)
-	}
-	return nil
-}
-
 // itemsSQL has the items of digests become what their carriers have become: they end, or go on by themselves.
 const itemsSQL = `
 WITH asked AS (
@@ -213,5 +196,5 @@ func (x settleRequest) stays() bool {
 // partFailed returns a grant whose items could not be sorted out.
 func (d *deliveries) partFailed(ctx context.Context, g *dispatch.Grant, err error) error {
 	back := dispatch.Outcome{Disposition: dispatch.Returned, Refund: true}
-	return errors.Join(err, d.unclaim(ctx, g), d.release(ctx, g), d.giveBack(ctx, g, back, d.cfg.LostPatience))
+	return errors.Join(err, d.unclaim(ctx, g), d.giveBack(ctx, g, back, d.cfg.LostPatience))
 }

@@ -32,27 +32,28 @@ WITH asked AS MATERIALIZED (
 	UPDATE pacer.notifications n SET
 		status = 'sending', generation = n.generation + 1, attempts = n.attempts + 1, token = a.token,
 		admitted_at = a.admitted_at, policy_version = a.policy_version, zone = a.zone,
-		claimed_until = clock_timestamp() + $6::interval, crashes = n.crashes + (n.status = 'sending')::int,
+		digest_id = CASE WHEN n.digest_id = n.id THEN n.id ELSE '' END,
+		claimed_until = clock_timestamp() + $6::interval, crashes = n.crashes + (n.claimed_until IS NOT NULL)::int,
 		deferrals = greatest(n.deferrals, a.deferrals),
 		history = CASE WHEN starts_with(a.history, n.history) THEN a.history
 			WHEN octet_length(` + earlierHistorySQL + `) <= 8192 THEN ` + earlierHistorySQL + ` || a.history
 			ELSE n.history END
 	FROM asked a
 	WHERE n.id = ANY (ARRAY[a.id]) AND n.status IN ('waiting', 'retrying', 'sending')
-		AND (n.status <> 'sending' OR n.claimed_until < clock_timestamp())
-		AND n.crashes + (n.status = 'sending')::int < $7
-		AND (n.digest_id <> '' OR n.expires_at IS NULL OR n.expires_at > clock_timestamp())
+		AND (n.status <> 'sending' OR ` + columns.LapsedSQL + `)
+		AND n.crashes + (n.claimed_until IS NOT NULL)::int < $7
+		AND (n.digest_id = n.id OR n.expires_at IS NULL OR n.expires_at > clock_timestamp())
 		AND ` + earlySQL + ` IS NOT TRUE
 		AND NOT a.void
 		AND NOT ` + columns.OptedOutSQL + `
-		AND (n.digest_id <> '' OR NOT ` + columns.SupersededSQL + `)
+		AND (n.digest_id = n.id OR NOT ` + columns.SupersededSQL + `)
 	RETURNING a.place, n.id, n.generation, n.attempts, n.failures, n.crashes, n.status, n.token,` + columns.ContentColumns + `
 ), crashed AS (
 	INSERT INTO pacer.attempts
 		(notification_id, generation, attempt, user_id, category, admitted_at, outcome, reason, policy_version, zone)
 	SELECT n.id, n.generation, n.attempts, n.user_id, n.category, n.admitted_at, 'crashed',
 		'the worker did not report in time', n.policy_version, n.zone
-	FROM claimed c JOIN pacer.notifications n ON n.id = ANY (ARRAY[c.id]) WHERE c.crashes > 0 AND n.status = 'sending'
+	FROM claimed c JOIN pacer.notifications n ON n.id = ANY (ARRAY[c.id]) WHERE n.claimed_until IS NOT NULL
 	ON CONFLICT DO NOTHING
 )
 SELECT n.place, n.generation, n.attempts, n.failures, n.crashes, n.status, n.token, false, false, 0::float8, false,
@@ -66,7 +67,7 @@ const earlierHistorySQL = `split_part(n.history, split_part(a.history, E'\n', 1)
 
 // refusedSQL returns, for the claims that claimSQL did not make, what forbade them.
 const refusedSQL = `
-SELECT a.place, n.generation, n.attempts, n.failures, n.crashes + (n.status = 'sending')::int, n.status, n.token,
+SELECT a.place, n.generation, n.attempts, n.failures, n.crashes + (n.claimed_until IS NOT NULL)::int, n.status, n.token,
 	n.ended_at IS NOT NULL, coalesce(n.expires_at <= clock_timestamp(), false),
 	CASE WHEN n.claimed_until IS NOT NULL THEN extract(epoch FROM n.claimed_until - clock_timestamp())
 		WHEN ` + earlySQL + ` THEN (n.not_before - a.admitted_at) / 1e6 ELSE 0 END::float8,
@@ -147,7 +148,7 @@ func (d *deliveries) Claim(ctx context.Context, g *dispatch.Grant) (bool, error)
 		return false, d.giveBack(ctx, g, later, 0)
 	}
 	if err != nil {
-		err = errors.Join(fmt.Errorf("claim notification %s: %w", g.Notification.ID, err), d.unclaim(ctx, g), d.release(ctx, g))
+		err = errors.Join(fmt.Errorf("claim notification %s: %w", g.Notification.ID, err), d.unclaim(ctx, g))
 		back := dispatch.Outcome{Disposition: dispatch.Returned, Refund: true}
 		return false, errors.Join(err, d.giveBack(ctx, g, back, d.cfg.LostPatience))
 	}
@@ -234,7 +235,6 @@ func (d *deliveries) decline(ctx context.Context, g *dispatch.Grant, c claimResu
 	if err != nil { // it could not be ended in the database: the worker with the next grant tries again
 		outcome, pause = dispatch.Outcome{Disposition: dispatch.Returned, Refund: true}, changedPause
 	}
-	err = errors.Join(err, d.release(ctx, g))
 	wait(ctx, pause)
 	// It was not claimed, so no rebuild restores it.
 	return errors.Join(err, d.giveBack(ctx, g, outcome, 0))

@@ -19,8 +19,10 @@ const unclaimSQL = `
 WITH locked AS MATERIALIZED (
 	SELECT id, token, status FROM pacer.notifications WHERE id = ANY ($1) ORDER BY id FOR UPDATE
 )
-UPDATE pacer.notifications n SET status = 'waiting', claimed_until = NULL, attempts = n.attempts - 1
-FROM locked l JOIN unnest($1::text[], $2::text[]) AS a(id, token) ON l.id = a.id AND l.token = a.token
+UPDATE pacer.notifications n SET status = 'waiting', claimed_until = NULL, attempts = n.attempts - 1,
+	digest_id = CASE WHEN a.frozen THEN n.digest_id ELSE '' END
+FROM locked l JOIN unnest($1::text[], $2::text[], $3::bool[]) AS a(id, token, frozen)
+	ON l.id = a.id AND l.token = a.token
 WHERE n.id = ANY (ARRAY[l.id]) AND l.status = 'sending'`
 
 // unclaim undoes the claim of a grant that may have been made, although its caller has seen it fail: Postgres may have
@@ -43,11 +45,11 @@ func (d *deliveries) unclaim(ctx context.Context, g *dispatch.Grant) error {
 
 // unclaimAll runs unclaimSQL.
 func (d *deliveries) unclaimAll(ctx context.Context, grants []*dispatch.Grant) ([]struct{}, error) {
-	ids, tokens := make([]string, len(grants)), make([]string, len(grants))
+	ids, tokens, frozen := make([]string, len(grants)), make([]string, len(grants)), make([]bool, len(grants))
 	for i, g := range grants {
-		ids[i], tokens[i] = g.Notification.ID, columns.Token(g)
+		ids[i], tokens[i], frozen[i] = g.Notification.ID, columns.Token(g), g.Frozen
 	}
-	if _, err := d.stores.Changes.Impatient.Exec(ctx, unclaimSQL, ids, tokens); err != nil {
+	if _, err := d.stores.Changes.Impatient.Exec(ctx, unclaimSQL, ids, tokens, frozen); err != nil {
 		return nil, limited.Describe("undo claims", err)
 	}
 	return make([]struct{}, len(grants)), nil

@@ -29,6 +29,15 @@ const SupersededSQL = `(n.collapse_key <> '' AND EXISTS (SELECT FROM pacer.notif
 		AND newer.arrival > n.arrival
 		AND NOT EXISTS (SELECT FROM pacer.outbox o WHERE o.key = ANY (ARRAY[newer.id]) AND o.unchecked)))`
 
+// CarrierSQL is until when the carrier of an item n of a digest may send it, for ever once that may have reached
+// somebody; null when the item is in no digest any more: its carrier has ended, or has another claim.
+const CarrierSQL = `(SELECT CASE WHEN c.status = 'sending' THEN c.claimed_until ELSE 'infinity' END
+	FROM pacer.notifications c WHERE c.id = ANY (ARRAY[n.digest_id]) AND c.digest_id = c.id AND c.token = n.token
+		AND c.status IN ('sending', 'waiting', 'retrying'))`
+
+// LapsedSQL is true for a row n that was being sent when its lease ended, its own or that of its carrier.
+const LapsedSQL = `n.status = 'sending' AND coalesce(n.claimed_until, ` + CarrierSQL + `, '-infinity') < clock_timestamp()`
+
 // Token names a grant. When a claim is repeated because its result was lost, the token shows that it is the same claim.
 func Token(g *dispatch.Grant) string {
 	return fmt.Sprintf("%d.%d.%d", g.Epoch, g.Generation, g.AdmittedAt.UnixMicro())

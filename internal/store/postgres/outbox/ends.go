@@ -29,10 +29,10 @@ WITH begun AS MATERIALIZED (SELECT ` + limited.SetLockWait + `
 ), ended AS (
 	UPDATE pacer.notifications n SET status = e.status, reason = e.reason, detail = e.detail,
 		ended_at = clock_timestamp(),
-		not_before = NULL, claimed_until = NULL, crashes = n.crashes + (n.status = 'sending')::int
+		not_before = NULL, claimed_until = NULL, crashes = n.crashes + (n.claimed_until IS NOT NULL)::int
 	FROM told e
 	WHERE n.id = ANY (ARRAY[e.id]) AND (n.status IN ('waiting', 'retrying') AND (n.digest_id = '' OR NOT $5)
-		OR n.status = 'sending' AND n.claimed_until < clock_timestamp()
+		OR ` + columns.LapsedSQL + `
 		OR n.status = 'sending' AND n.digest_id NOT IN ('', n.id) AND NOT $5)
 	RETURNING n.id
 ), crashed AS (
@@ -40,7 +40,7 @@ WITH begun AS MATERIALIZED (SELECT ` + limited.SetLockWait + `
 		(notification_id, generation, attempt, user_id, category, admitted_at, outcome, reason, policy_version, zone)
 	SELECT n.id, n.generation, n.attempts, n.user_id, n.category, n.admitted_at, 'crashed',
 		'the worker did not report in time', n.policy_version, n.zone
-	FROM ended d JOIN pacer.notifications n ON n.id = ANY (ARRAY[d.id]) WHERE n.status = 'sending'
+	FROM ended d JOIN pacer.notifications n ON n.id = ANY (ARRAY[d.id]) WHERE n.claimed_until IS NOT NULL
 	ON CONFLICT DO NOTHING
 ), noted AS (
 	INSERT INTO pacer.outbox (key, ids) SELECT '~' || id, ARRAY[id] FROM ended WHERE $5 ON CONFLICT DO NOTHING

@@ -23,7 +23,7 @@ const (
 	// standingSQL reads what Postgres knows of notifications, the version of each row, which every change raises, and
 	// whether the relay has yet to check it.
 	standingSQL = `
-SELECT n.id, n.user_id, n.category, n.channel, n.target, n.digest_id, ` + columns.PlaceSQL + `, n.send_at, n.expires_at, n.collapse_key, n.group_key,
+SELECT n.id, n.user_id, n.category, n.channel, n.target, n.digest_id, n.status = 'sending' AND n.digest_id NOT IN ('', n.id) AND ` + columns.CarrierSQL + ` IS NULL, ` + columns.PlaceSQL + `, n.send_at, n.expires_at, n.collapse_key, n.group_key,
 	n.status, n.not_before, n.claimed_until - clock_timestamp(), n.accepted_at, clock_timestamp() - n.accepted_at, n.arrival,
 	n.token, n.attempts, n.admitted_at, n.policy_version, n.zone, n.deferrals > 0, n.xmin::text, ` + columns.UncheckedSQL
 
@@ -75,14 +75,19 @@ func collectOpen(rows pgx.Rows, err error) ([]Open, error) {
 		var sendAt, expiresAt *time.Time
 		var notBefore *int64
 		var leased *time.Duration
+		var left bool // its carrier has gone on without it
 		o.Of = &notification.Notification{}
-		err = row.Scan(&o.ID, &o.UserID, &o.Category, &o.Channel, &o.Of.To, &o.DigestID, &o.Priority, &sendAt,
+		err = row.Scan(&o.ID, &o.UserID, &o.Category, &o.Channel, &o.Of.To, &o.DigestID, &left, &o.Priority, &sendAt,
 			&expiresAt, &o.CollapseKey,
 			&o.Of.GroupKey, &o.Status, &notBefore, &leased, &o.AcceptedAt, &o.Age, &o.Arrival, &o.Claim, &o.Attempts,
 			&o.AdmittedAt, &o.Basis.PolicyVersion, &o.Basis.Zone, &o.Deferred, &o.Version, &o.Unchecked, &o.Coming)
 		o.Payload = agenda.OnChannel(o.Channel)
 		o.SendAt, o.ExpiresAt = columns.Moment(sendAt), columns.Moment(expiresAt)
 		o.NotBefore = columns.LimiterMoment(notBefore)
+		if left {
+			o.Status, o.DigestID = "waiting", ""
+		}
+		o.Alone = o.Attempts > 0 && o.Status != notification.StatusSending
 		if leased != nil {
 			o.LeasedFor = *leased
 		}
