@@ -120,7 +120,7 @@ func showsWhatWaits(b *tab, d *fleet, r *receiver) {
 	if s := d.awaitStats("all delivered", func(s stats) bool { return s.Totals.Delivered == 4 }); s.Deferred != 0 {
 		b.Errorf("the page says 0 deferred, the API %+v", s)
 	}
-	b.Await("document.querySelector('#rates-chart svg').getAttribute('aria-label').startsWith('Per second: accepted ')")
+	b.Await("document.querySelector('#rates-chart .chart').getAttribute('aria-label').startsWith('Per second: accepted ')")
 }
 
 // showsHistory: the last hours of one category, by keyboard.
@@ -129,7 +129,7 @@ func showsHistory(b *tab) {
 	b.Await("document.querySelector('#history-category').options.length === 4")
 	b.TabTo("#history-category")
 	b.Choose("drip")
-	b.Await("document.querySelector('#history-chart svg').getAttribute('aria-label').startsWith(" +
+	b.Await("document.querySelector('#history-chart .chart').getAttribute('aria-label').startsWith(" +
 		"'drip, last 24h: accepted 4, delivered 4, ')")
 }
 

@@ -83,7 +83,7 @@ func showsTheCrowd(b *tab) {
 	b.Await("document.querySelector('#deferred-users').textContent === 'of 1,000 users'")
 	b.Await("document.querySelector('#failed-why').textContent.includes('5,000 target_gone: 410')")
 	b.Await("document.querySelector('#drain').textContent.includes('4 d')")
-	b.Await("document.querySelector('#history-chart svg') !== null")
+	b.Await("document.querySelector('#history-chart .chart') !== null")
 	eval[bool](b, `window.longest = 0, new PerformanceObserver((list) => {
 		for (const task of list.getEntries()) window.longest = Math.max(window.longest, task.duration)
 	}).observe({ type: 'longtask' }) || true`)

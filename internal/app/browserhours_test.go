@@ -36,8 +36,8 @@ func TestQuietHoursInABrowser(t *testing.T) {
 	b.Await("document.querySelector('#forecast').rows.length === 2")
 	b.Await("document.querySelector('#forecast').rows[0].textContent.startsWith('quiet hours4')")
 	b.Await("document.querySelector('#forecast').rows[1].textContent.startsWith('limits2')")
-	b.Await("document.querySelector('#forecast-chart svg').getAttribute('aria-label') === " +
-		"'Released in the coming 24 hours: 4 held for quiet hours, 2 held for limits'")
+	b.Await("document.querySelector('#forecast-chart .chart').getAttribute('aria-label') === " +
+		"'Released in the coming 24 hours: quiet hours 4, limits 2'")
 	b.look("ada")
 	b.Await("document.querySelector('#found-body svg')?.getAttribute('aria-label').startsWith('Quiet hours of ada, Europe/Vienna: ')")
 	if found := eval[[]int](b, "[document.querySelectorAll('#found-body rect.quiet').length > 7, "+

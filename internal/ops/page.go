@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// The dashboard has no build step and loads nothing from another host: static are its files, pages what differs from
-// page to page in the one frame.
+// The dashboard has no build step and loads nothing from another host: static are its files and, in vendor, those of
+// others; pages is what differs from page to page in the one frame.
 //
 //go:embed static pages
 var assets embed.FS
@@ -78,9 +78,12 @@ func files() (serve http.Handler, names []string) {
 	if err != nil {
 		panic(err) // the folder is part of the program
 	}
-	names, err = fs.Glob(static, "*")
-	if err != nil {
-		panic(err) // the pattern is a right one
+	for _, pattern := range []string{"*.*", "vendor/*"} {
+		found, err := fs.Glob(static, pattern)
+		if err != nil {
+			panic(err) // the patterns are right ones
+		}
+		names = append(names, found...)
 	}
 	server := http.FileServerFS(static)
 	serve = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -1,19 +1,17 @@
 // The dashboard: it listens to the stream of snapshots and shows each.
 
-import { Chart, clock, duration, number } from './chart.js'
+import { Chart } from './chart.js'
+import { clock, duration, number } from './format.js'
 import { byId, element, keepAsking, retryAfter, rows, text } from './dom.js'
 import { act } from './act.js'
 import { foresee } from './forecast.js'
 import { offer } from './history.js'
 import { lookUp } from './lookup.js'
 
-const rates = new Chart(byId('rates-chart'), 'Per second', [
-  [(p) => p.accepted, 'accepted'], [(p) => p.delivered, 'delivered'], [(p) => p.deferrals, 'deferred'], [(p) => p.failed, 'failed'],
+const rates = new Chart(byId('rates-chart'), 'lines', [['accepted', 'c1'], ['delivered', 'c2'], ['deferred', 'c3'], ['failed', 'c4']])
+const waiting = new Chart(byId('waiting-chart'), 'areas', [
+  ['throttle', 'c1'], ['user cap', 'c2'], ['quiet hours', 'c3'], ['retry', 'c4'], ['provider', 'c5'], ['scheduled', 'c6'], ['digest', 'c7'],
 ])
-const waiting = new Chart(byId('waiting-chart'), 'Waiting', [
-  [(p) => p.waiting.throttle, 'throttle'], [(p) => p.waiting.user_cap, 'user cap'], [(p) => p.waiting.quiet_hours ?? 0, 'quiet hours'], [(p) => p.waiting.retry, 'retry'],
-  [(p) => p.waiting.provider, 'provider'], [(p) => p.waiting.scheduled, 'scheduled'], [(p) => p.waiting.digest ?? 0, 'digest'],
-], { stacked: true })
 let points = []
 
 function listen() {
@@ -32,14 +30,21 @@ function show(s) {
   if (s.stale) return
   points.push({ at: Date.parse(s.at), ...s.rates, waiting: s.waiting })
   points = points.slice(-300)
-  rates.draw(points)
-  waiting.draw(points)
+  charts()
   tiles(s)
   foresee(s.forecast)
   partitions(s.partitions)
   tables(s)
   pauses(s)
   offer(s.categories ?? [])
+}
+
+// charts draw the last five minutes.
+function charts() {
+  const times = points.map((p) => p.at / 1000), span = [times.at(-1) - 300, times.at(-1)]
+  rates.draw('Per second', times, ['accepted', 'delivered', 'deferrals', 'failed'].map((name) => points.map((p) => p[name])), span)
+  const reasons = ['throttle', 'user_cap', 'quiet_hours', 'retry', 'provider', 'scheduled', 'digest']
+  waiting.draw('Waiting', times, reasons.map((name) => points.map((p) => p.waiting[name] ?? 0)), span)
 }
 
 function tiles(s) {

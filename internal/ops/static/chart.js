@@ -1,156 +1,85 @@
-// Charts in SVG: lines for rates, stacked areas for what waits, columns by the hour, and a line of moments for one
-// notification or user.
+// Charts of what changes with time. uPlot draws them, with the colours of the style sheet; a text says the same.
 
-const NS = 'http://www.w3.org/2000/svg'
+/* global uPlot -- vendor/uPlot.iife.min.js */
 
-export function draw(name, attributes = {}, ...children) {
-  const element = document.createElementNS(NS, name)
-  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value)
-  element.append(...children)
-  return element
+import { element, swatch } from './dom.js'
+import { clock, number } from './format.js'
+
+const HEIGHT = 200
+const STEPS = [60, 120, 300, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800] // of the axis of time, in seconds
+const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`)
+
+// label writes a moment of an axis: its day where a step is a day or more, else its time.
+function label(at, step) {
+  const t = new Date(at * 1000)
+  return step >= 86400 ? t.toLocaleDateString('en-CA').slice(5) : t.toLocaleTimeString('en-GB', { hour: '2-digit', minute: '2-digit' })
 }
 
-// number writes a number in a few characters, exactly below 10,000.
-export function number(n) {
-  if (n === 0) return '0'
-  if (Math.abs(n) < 10) return String(Math.round(n * 100) / 100)
-  if (Math.abs(n) < 10000) return Math.round(n).toLocaleString('en')
-  if (Math.abs(n) < 1e6) return `${(n / 1e3).toFixed(1)} k`
-  return `${(n / 1e6).toFixed(2)} M`
-}
-
-export function duration(seconds) {
-  if (seconds < 0.001) return '0'
-  if (seconds < 1) return `${Math.round(seconds * 1000)} ms`
-  if (seconds < 59.5) return `${seconds.toFixed(seconds < 9.95 ? 1 : 0)} s`
-  const whole = Math.round(seconds), minutes = Math.round(seconds / 60)
-  if (whole < 3600) return `${Math.floor(whole / 60)} min ${whole % 60} s`
-  if (minutes < 2880) return `${Math.floor(minutes / 60)} h ${minutes % 60} min`
-  return `${Math.round(seconds / 86400)} days`
-}
-
-// ceiling is the next round number above the largest value.
-export function ceiling(largest) {
-  if (largest <= 0) return 1
-  const power = 10 ** Math.floor(Math.log10(largest))
-  return [1, 2, 5, 10].find((step) => step * power >= largest) * power
-}
-
-const WIDTH = 640, HEIGHT = 200, LEFT = 68, BOTTOM = 22, TOP = 8, SPAN = 300
-
-// Chart draws series of points, each {at, …}, over the last five minutes, stacked or as lines.
+// Chart draws series [name, colour] as 'lines', or on top of each other as 'areas' or 'bars'. One without a colour is told and
+// not drawn. The legend tells the values under the pointer; else those of the bars together, or the latest.
 export class Chart {
-  constructor(holder, title, series, { stacked = false } = {}) {
-    Object.assign(this, { title, series, stacked })
-    this.svg = draw('svg', { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: 'img' })
-    this.legend = document.createElement('ul')
-    this.legend.className = 'legend'
-    this.values = series.map(([, name], i) => {
-      const item = document.createElement('li')
-      item.append(swatch(`f${i + 1}`))
-      const value = document.createElement('span')
-      item.append(`${name} `, value)
-      this.legend.append(item)
-      return value
-    })
-    holder.append(this.svg, this.legend)
+  constructor(holder, kind, series) {
+    const now = Date.now() / 1000
+    Object.assign(this, { kind, series, times: [], values: [], span: [now - 300, now] })
+    this.picture = element('div', { className: 'chart', role: 'img' })
+    this.told = series.map(() => element('span'))
+    this.moment = element('li')
+    holder.replaceChildren(this.picture, element('ul', { className: 'legend' }, ...series.map(([name, colour], i) => (
+      element('li', {}, ...(colour ? [swatch(colour)] : []), `${name} `, this.told[i]))), this.moment))
+    // What is painted later hides what is below it, so the sum of all comes first.
+    this.drawn = series.map(([, colour], i) => ({ colour, i })).filter((s) => s.colour).reverse()
+    this.picture.plot = new uPlot(this.options(), [[], ...this.drawn.map(() => [])], this.picture)
+    new ResizeObserver(([{ contentRect: { width } }]) => width && this.picture.plot.setSize({ width, height: HEIGHT })).observe(this.picture)
   }
 
-  draw(points) {
-    const last = points.at(-1)
-    if (!last) return
-    const x = (p) => LEFT + (WIDTH - LEFT - 8) * (1 - (last.at - p.at) / 1000 / SPAN)
-    const shown = points.filter((p) => last.at - p.at <= SPAN * 1000)
-    const bases = shown.map(() => 0)
-    const layers = this.series.map(([read]) => shown.map((p, i) => {
-      const low = this.stacked ? bases[i] : 0
-      bases[i] = low + read(p)
-      return [low, low + read(p)]
-    }))
-    const top = ceiling(Math.max(...layers.flat().map(([, high]) => high), 0))
-    const y = (v) => TOP + (HEIGHT - TOP - BOTTOM) * (1 - v / top)
-    const parts = [0, 0.5, 1].flatMap((share) => [
-      draw('line', { class: 'grid', x1: LEFT, x2: WIDTH - 8, y1: y(top * share), y2: y(top * share) }),
-      draw('text', { x: LEFT - 6, y: y(top * share) + 4, 'text-anchor': 'end' }, number(top * share)),
-    ])
-    for (const minutes of [5, 4, 3, 2, 1]) {
-      parts.push(draw('text', { x: x({ at: last.at - minutes * 60000 }), y: HEIGHT - 6, 'text-anchor': minutes === 5 ? 'start' : 'middle' }, `−${minutes} min`))
+  options() {
+    const axis = { stroke: () => colour('soft'), grid: { stroke: () => colour('line'), width: 1 }, ticks: { show: false } }
+    return {
+      width: this.picture.clientWidth || 320, height: HEIGHT, padding: [8, 20, 0, 0], legend: { show: false },
+      cursor: { drag: { x: false }, y: false, points: { show: false } },
+      scales: { x: { range: () => this.span }, y: { range: (_, __, top) => [0, top > 0 ? uPlot.rangeNum(0, top, 0.1, true)[1] : 1] } },
+      axes: [
+        { ...axis, size: 28, incrs: STEPS, values: (_, all, __, ___, step) => all.map((at) => label(at, step)) },
+        { ...axis, size: 60, values: (_, all) => all.map(number) },
+      ],
+      series: [{}, ...this.drawn.map((s) => this.look(() => colour(s.colour)))],
+      hooks: { setCursor: [(plot) => this.tell(plot.cursor.idx)] },
     }
-    layers.forEach((layer, i) => {
-      const high = layer.map(([, v], j) => `${x(shown[j]).toFixed(1)},${y(v).toFixed(1)}`)
-      if (this.stacked) {
-        const low = layer.map(([v], j) => `${x(shown[j]).toFixed(1)},${y(v).toFixed(1)}`).reverse()
-        parts.push(draw('path', { class: `area f${i + 1}`, d: `M${[...high, ...low].join('L')}Z` }))
-      } else {
-        parts.push(draw('path', { class: `line s${i + 1}`, d: `M${high.join('L')}` }))
-      }
+  }
+
+  // look is how one series is drawn.
+  look(paint) {
+    if (this.kind === 'lines') return { stroke: paint, width: 2, points: { show: false } }
+    const paths = this.kind === 'bars' ? uPlot.paths.bars({ align: 1, size: [0.9, Infinity] }) : undefined
+    return { fill: paint, width: 0, points: { show: false }, paths }
+  }
+
+  // draw shows the values of each series at these times, in seconds, over a span of time.
+  draw(title, times, values, span) {
+    Object.assign(this, { times, values, span })
+    let sum = times.map(() => 0)
+    const heights = this.series.map(([, colour], i) => {
+      if (!colour || this.kind === 'lines') return values[i]
+      sum = values[i].map((value, j) => value + sum[j])
+      return this.kind === 'bars' ? sum.map((height, j) => values[i][j] ? height : null) : sum
     })
-    this.svg.replaceChildren(...parts)
-    const now = this.series.map(([read, name], i) => {
-      this.values[i].textContent = number(read(last))
-      return `${name} ${number(read(last))}`
-    })
-    this.svg.setAttribute('aria-label', `${this.title}: ${now.join(', ')}`)
+    this.picture.plot.setData([times, ...this.drawn.map((s) => heights[s.i])])
+    this.tell(this.picture.plot.cursor.idx)
+    this.picture.ariaLabel = `${title}: ${this.series.map(([name], i) => `${name} ${number(this.total(i))}`).join(', ')}`
+  }
+
+  total(i) {
+    return this.kind === 'bars' ? this.values[i].reduce((sum, value) => sum + value, 0) : this.values[i].at(-1)
+  }
+
+  // tell writes into the legend what there is at one of the times, or at none.
+  tell(at) {
+    const under = at != null && at < this.times.length
+    this.moment.textContent = under ? `at ${clock(this.times[at] * 1000).slice(0, -4)}` : ''
+    this.values.forEach((all, i) => { this.told[i].textContent = number(under ? all[at] : this.total(i)) })
   }
 }
 
-// columns draws stacked columns, each {at, NAME: n, …}, of series [name, class], a pixel to a unit, so that its texts can be
-// read at any width of the holder.
-export function columns(holder, all, series, title, label) {
-  const high = 180, left = 48, bottom = 22, head = 8
-  const wide = holder.clientWidth || 1240
-  const top = ceiling(Math.max(...all.map((column) => series.reduce((sum, [name]) => sum + column[name], 0))))
-  const width = (wide - left - 8) / all.length
-  const y = (v) => head + (high - head - bottom) * (1 - v / top)
-  const parts = [0, 0.5, 1].flatMap((share) => [
-    draw('line', { class: 'grid', x1: left, x2: wide - 8, y1: y(top * share), y2: y(top * share) }),
-    draw('text', { x: left - 6, y: y(top * share) + 4, 'text-anchor': 'end' }, number(top * share)),
-  ])
-  all.forEach((column, i) => {
-    let base = 0
-    for (const [name, colour] of series) {
-      if (column[name]) parts.push(draw('rect', { class: colour, x: left + i * width, width: Math.max(1, width - 1), y: y(base + column[name]), height: y(base) - y(base + column[name]) }, draw('title', {}, `${label(column.at)}: ${number(column[name])} ${name}`)))
-      base += column[name]
-    }
-    if (i % Math.ceil(all.length / Math.min(8, wide / 80)) === 0) parts.push(draw('text', { x: left + i * width, y: high - 6 }, label(column.at)))
-  })
-  return draw('svg', { viewBox: `0 0 ${wide} ${high}`, role: 'img', 'aria-label': title, class: 'hours' }, ...parts)
-}
-
-// swatch is the square in the colour of a series, beside its name.
-export const swatch = (colour) => draw('svg', { viewBox: '0 0 12 12', 'aria-hidden': 'true' }, draw('rect', { width: 12, height: 12, rx: 2, class: colour }))
-
-// moments draws marks on a time line. Each is {at, kind, label}; kinds are f1 to f5. With even they stand at equal
-// distances, for marks with hours between some and milliseconds between others. On a narrow screen it scrolls by itself.
-export function moments(title, marks, { now, even = false } = {}) {
-  const width = 900, height = 64, left = 10, right = 10
-  const times = marks.map((m) => m.at)
-  if (now !== undefined) times.push(now)
-  const first = Math.min(...times), last = Math.max(...times)
-  const place = (at, i) => left + (width - left - right) * (even ? (marks.length > 1 ? i / (marks.length - 1) : 0.5) : last > first ? (at - first) / (last - first) : 0.5)
-  const svg = draw('svg', { viewBox: `0 0 ${width} ${height}`, class: 'moments', role: 'img', 'aria-label': title },
-    draw('line', { class: 'axis', x1: left, x2: width - right, y1: 30, y2: 30 }))
-  if (now !== undefined && !even) {
-    const x = place(now)
-    svg.append(draw('line', { class: 'now', x1: x, x2: x, y1: 8, y2: 52 }), draw('text', { x: Math.min(x + 4, width - 30), y: 14 }, 'now'))
-  }
-  marks.forEach((m, i) => {
-    const x = place(m.at, i)
-    const anchor = x < 60 ? 'start' : x > width - 60 ? 'end' : 'middle'
-    svg.append(draw('circle', { class: m.kind, cx: x, cy: 30, r: 5 }, draw('title', {}, m.title ?? '')))
-    if (m.label) svg.append(draw('text', { x, y: i % 2 && even ? 14 : 54, 'text-anchor': anchor }, m.label))
-  })
-  if (!even && last > first) {
-    svg.append(draw('text', { x: left, y: 54 }, clock(first)), draw('text', { x: width - right, y: 54, 'text-anchor': 'end' }, clock(last)))
-  }
-  const holder = document.createElement('div')
-  Object.assign(holder, { className: 'scroll', tabIndex: 0, role: 'group', ariaLabel: 'Time line' })
-  holder.append(svg)
-  return holder
-}
-
-export function clock(milliseconds) {
-  const t = new Date(milliseconds)
-  const time = t.toLocaleTimeString('en-GB', { hour12: false }) + '.' + String(t.getMilliseconds()).padStart(3, '0')
-  return t.toDateString() === new Date().toDateString() ? time : `${t.toLocaleDateString('en-CA')} ${time}`
-}
+matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => {
+  for (const picture of document.querySelectorAll('.chart')) picture.plot.redraw()
+})

@@ -1,6 +1,6 @@
 // What every page needs to build its elements.
 
-import { number } from './chart.js'
+import { number } from './format.js'
 
 export const byId = (id) => document.getElementById(id)
 
@@ -12,6 +12,9 @@ export function element(name, properties = {}, ...children) {
   made.append(...children)
   return made
 }
+
+// swatch is the square in the colour of a series, beside its name.
+export const swatch = (colour) => element('i', { className: `swatch ${colour}` })
 
 // badge shows a status: its word, in the colour of what it means.
 export const badge = (status) => element('span', { className: `badge ${status}`, textContent: status })

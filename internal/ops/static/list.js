@@ -1,6 +1,6 @@
 // The list of notifications. Its filter is the page's address, so a view can be kept, sent, and gone back to.
 
-import { clock, duration } from './chart.js'
+import { clock, duration } from './format.js'
 import { ask, get, post } from './act.js'
 import { badge, byId, element, keepAsking, readAgain, rows, text } from './dom.js'
 

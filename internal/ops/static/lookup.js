@@ -1,6 +1,7 @@
 // The search: it shows a notification with its timeline, or a user with the windows that throttle the user.
 
-import { clock, moments } from './chart.js'
+import { clock } from './format.js'
+import { moments } from './marks.js'
 import { get } from './act.js'
 import { badge, byId, element, fields, readAgain } from './dom.js'
 import { local, notification } from './notification.js'

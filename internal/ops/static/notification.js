@@ -1,6 +1,7 @@
 // One notification: where it stands, each attempt, what it says, and what happened to it.
 
-import { clock, duration, moments } from './chart.js'
+import { clock, duration } from './format.js'
+import { moments } from './marks.js'
 import { act, askToken } from './act.js'
 import { badge, element, fields } from './dom.js'
 

@@ -1,7 +1,7 @@
 // A user's week: when the user is not to be disturbed, day by day, in the user's time zone.
 
-import { draw, swatch } from './chart.js'
-import { element } from './dom.js'
+import { draw } from './marks.js'
+import { element, swatch } from './dom.js'
 
 const HOUR = 3600000
 const HEAD = 20, ROW = 26, BAR = 18, RIGHT = 34
@@ -93,6 +93,6 @@ export function weekOf(user, week, waiting, now) {
   return element('div', { className: 'category' }, element('h3', { textContent: `Quiet hours, ${week.zone}` }),
     element('p', { className: 'caption', textContent: `In these hours nothing in ${week.categories.join(', ')} goes out. They end at a moment of this user’s own, within the policy’s spread.${untilWhen(week)}` }),
     chart,
-    element('ul', { className: 'legend' }, key('quiet', 'quiet'), key('open', 'open'), key('past', 'over'), key('f3', 'something is expected to go'), element('li', { textContent: 'Dashed: now.' })),
+    element('ul', { className: 'legend' }, key('quiet', 'quiet'), key('open', 'open'), key('past', 'over'), key('c3', 'something is expected to go'), element('li', { textContent: 'Dashed: now.' })),
     element('details', {}, element('summary', { textContent: 'In words' }), element('ul', {}, ...[...words, ...switches].map((textContent) => element('li', { textContent })))))
 }
