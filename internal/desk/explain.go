@@ -70,6 +70,30 @@ type Step struct {
 	Zone          string `json:"zone,omitempty"`
 }
 
+// Tried is an attempt, with when the one after it began or is expected; nil where there is none.
+type Tried struct {
+	Step
+
+	Next *time.Time
+}
+
+// Tried lists the attempts that are known.
+func (e *Explanation) Tried() (all []Tried) {
+	for _, s := range e.Timeline {
+		if s.Attempt == 0 {
+			continue
+		}
+		if n := len(all); n > 0 {
+			all[n-1].Next = &s.At
+		}
+		all = append(all, Tried{Step: s})
+	}
+	if n := len(all); n > 0 && e.Status == notification.StatusRetrying {
+		all[n-1].Next = e.DeliverAt
+	}
+	return all
+}
+
 // Explain looks up a notification. It returns [notification.ErrNotFound] when there is none, as a [NotThisError] when
 // the id is a user's.
 func (d *Desk) Explain(ctx context.Context, id string) (*Explanation, error) {

@@ -1,6 +1,8 @@
 package desk
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -85,4 +87,45 @@ func weekOf(closed throttle.Closed, at time.Time, zone *time.Location) *Week {
 		w.KnownUntil = optional(last.Time())
 	}
 	return w
+}
+
+// In writes a moment by the clock of the week's zone, in a layout of package time.
+func (w *Week) In(at time.Time, layout string) string {
+	zone, _ := time.LoadLocation(w.Zone) // one that the policy names is known
+	return at.In(cmp.Or(zone, time.UTC)).Format(layout)
+}
+
+// Longest is how long the longest day is.
+func (w *Week) Longest() (longest time.Duration) {
+	for _, d := range w.Days {
+		longest = max(longest, d.Ends.Sub(d.Begins))
+	}
+	return longest
+}
+
+// Words say when it is quiet, a stretch over midnight as one, and where the clocks change.
+func (w *Week) Words() []string {
+	var words, switches []string
+	var quiet []Span
+	for _, d := range w.Days {
+		for _, span := range d.Quiet {
+			if n := len(quiet); n > 0 && quiet[n-1].Until.Equal(span.From) {
+				quiet[n-1].Until = span.Until
+			} else {
+				quiet = append(quiet, span)
+			}
+		}
+		if hours := d.Ends.Sub(d.Begins).Hours(); hours != 24 {
+			switches = append(switches, fmt.Sprintf("%s has %g h, because the clocks change", w.In(d.Noon, "Mon 2 Jan"), hours))
+		}
+	}
+	for _, span := range quiet {
+		words = append(words, w.In(span.From, "Mon 2 Jan 15:04")+" to "+w.In(span.Until, "Mon 15:04"))
+	}
+	return append(words, switches...)
+}
+
+// Marks are the moments of a day at which its clock shows 06, 12 and 18, unless the clocks change between.
+func (d WeekDay) Marks() []time.Time {
+	return []time.Time{d.Noon.Add(-6 * time.Hour), d.Noon, d.Noon.Add(6 * time.Hour)}
 }

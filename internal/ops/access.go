@@ -56,7 +56,7 @@ func (h *handler) withhold(r *http.Request, e *desk.Explanation) *desk.Explanati
 	}
 	shown := *e
 	switch refused := h.refusal(r); {
-	case !r.URL.Query().Has("contents"):
+	case !r.URL.Query().Has("contents") && !r.URL.Query().Has("q"):
 		shown.Contents = nil
 	case refused == http.StatusUnauthorized:
 		shown.Contents, shown.Withheld = nil, needsToken

@@ -52,14 +52,14 @@ func TestContentsAreForThoseWhoMayAct(t *testing.T) {
 				ops.Handler(cfg).ServeHTTP(recorder, request)
 				return recorder.Code, recorder.Body.String()
 			}
-			for _, page := range []string{"/explain/n-1", "/lookup/n-1"} {
-				if code, body := get(page); code != http.StatusOK || strings.Contains(body, "contents") {
-					t.Errorf("%s shows contents to those who did not ask: %d %s", page, code, body)
-				}
-				code, body := get(page + "?contents")
+			if code, body := get("/explain/n-1"); code != http.StatusOK || strings.Contains(body, "contents") {
+				t.Errorf("contents are shown to those who did not ask: %d %s", code, body)
+			}
+			for _, page := range []string{"/explain/n-1?contents", "/?q=n-1"} {
+				code, body := get(page)
 				if code != http.StatusOK || strings.Contains(body, private) != (tt.withheld == "") ||
 					!strings.Contains(body, tt.withheld) {
-					t.Errorf("%s?contents: %d %s", page, code, body)
+					t.Errorf("%s: %d %s", page, code, body)
 				}
 			}
 			// A search for a text would tell them bit by bit.

@@ -90,17 +90,21 @@ func (h *handler) channels(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *handler) unavailable(w http.ResponseWriter, r *http.Request, err error) {
+	plain(w, http.StatusServiceUnavailable, h.excuse(w, r, err))
+}
+
+// excuse logs why a store can't be read, and says as much of it as everybody may know.
+func (h *handler) excuse(w http.ResponseWriter, r *http.Request, err error) string {
 	h.cfg.Log.WarnContext(r.Context(), "could not serve an ops page", "path", r.Pattern, "error", err)
 	w.Header().Set("Retry-After", "2")
 	away := h.away(r.Context(), err)
 	switch {
 	case away.words() != "":
-		plain(w, http.StatusServiceUnavailable, away.words())
+		return away.words()
 	case errors.Is(err, context.DeadlineExceeded):
-		plain(w, http.StatusServiceUnavailable, "the store takes too long to respond: see the dashboard for what is slow or locked")
-	default:
-		plain(w, http.StatusServiceUnavailable, unreadable)
+		return "the store takes too long to respond: see the dashboard for what is slow or locked"
 	}
+	return unreadable
 }
 
 // away names the stores that do not respond or are slow, after something could not be read.

@@ -49,7 +49,20 @@ func user() *desk.User {
 	return &desk.User{
 		UserID: "u-1", At: at, Known: true, Standing: "nothing waits", Partition: 3, Pauses: []control.Pause{},
 		Categories: []desk.UserCategory{}, Devices: []desk.UserDevice{}, Latest: []desk.Brief{}, Notes: []string{},
+		Week: autumn(),
 	}
+}
+
+// autumn is the week of a user in Vienna in which the clocks go back, of which a part is not known yet.
+func autumn() *desk.Week {
+	midnight := time.Date(2026, 10, 23, 22, 0, 0, 0, time.UTC)
+	in := func(hours int) time.Time { return midnight.Add(time.Duration(hours) * time.Hour) }
+	known := in(40)
+	return &desk.Week{Zone: "Europe/Vienna", Categories: []string{"chat"}, KnownUntil: &known, Days: []desk.WeekDay{
+		{Date: "2026-10-24", Begins: in(0), Noon: in(12), Ends: in(24), Quiet: []desk.Span{{From: in(22), Until: in(24)}}},
+		{Date: "2026-10-25", Begins: in(24), Noon: in(37), Ends: in(49), Quiet: []desk.Span{{From: in(24), Until: in(33)}}},
+		{Date: "2026-10-26", Begins: in(49), Noon: in(61), Ends: in(73), Quiet: []desk.Span{}},
+	}}
 }
 
 // lookups is a desk that finds the same for every id, and notes what was asked for.
@@ -177,7 +190,7 @@ func TestPages(t *testing.T) {
 	statuses := map[string]int{
 		"away /readyz": 503, "unknown /explain/n-1": 404, "mistaken /explain/u-1": 404, "away /explain/n-1": 503,
 		"away /user/u-1": 503, "well /explain/": 404, "well /admin": 404, "well POST /readyz": 405,
-		"well DELETE /user/u-1": 405, "both /user/u-1": 503, "slow /explain/n-1": 503, "late /lookup/n-1": 503,
+		"well DELETE /user/u-1": 405, "both /user/u-1": 503, "slow /explain/n-1": 503, "late /?q=n-1": 503,
 	}
 	transcript.Play(t, "testdata/pages.transcript", func(t *testing.T, lines []string) string {
 		t.Helper()

@@ -3,10 +3,12 @@ package ops
 import (
 	"bytes"
 	"embed"
+	"encoding/json"
 	"html/template"
 	"io/fs"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -17,7 +19,14 @@ import (
 var assets embed.FS
 
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
-	"moment": func(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05 UTC") },
+	"moment":   func(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05 UTC") },
+	"stamp":    func(at time.Time) string { return at.UTC().Format("2006-01-02T15:04:05.000Z") },
+	"contains": strings.Contains, "sentence": sentence, "until": until, "gap": gap, "took": took,
+	"indent": func(raw json.RawMessage) (string, error) {
+		var text bytes.Buffer
+		err := json.Indent(&text, raw, "", "  ")
+		return text.String(), err
+	},
 }).ParseFS(assets, "pages/*.html"))
 
 // contentPolicy lets a page load its own files and nothing else.
@@ -27,8 +36,8 @@ const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; 
 // frame is what the pages have in common.
 type frame struct {
 	Page, Title, Address string
-	// Script is the page's; Template is what fills its frame.
-	Script, Template string
+	// Script is the page's; Template is what fills its frame. Query is what was looked up.
+	Script, Template, Query string
 }
 
 // frames are the pages, in the order of the navigation. Three of them are the same document: it listens to one stream.
@@ -43,9 +52,13 @@ var frames = []frame{
 // Pages are all pages, for the navigation.
 func (frame) Pages() []frame { return frames }
 
+// framed is the frame of a page; the first one for a name that there is not.
+func framed(page string) frame {
+	return frames[max(0, slices.IndexFunc(frames, func(f frame) bool { return f.Page == page }))]
+}
+
 // writePage writes a page with its content.
-func (h *handler) writePage(w http.ResponseWriter, r *http.Request, name string, content any) {
-	of := frames[max(0, slices.IndexFunc(frames, func(f frame) bool { return f.Page == name }))]
+func (h *handler) writePage(w http.ResponseWriter, r *http.Request, status int, of frame, content any) {
 	var body, whole bytes.Buffer
 	err := templates.ExecuteTemplate(&body, of.Template, content)
 	if err == nil {
@@ -56,21 +69,28 @@ func (h *handler) writePage(w http.ResponseWriter, r *http.Request, name string,
 		}{of, template.HTML(body.String())}) //nolint:gosec // a template has made it
 	}
 	if err != nil {
-		h.cfg.Log.ErrorContext(r.Context(), "could not write an ops page", "page", name, "error", err)
+		h.cfg.Log.ErrorContext(r.Context(), "could not write an ops page", "page", of.Page, "error", err)
 		plain(w, http.StatusInternalServerError, "this page can't be shown: this process's log says why")
 		return
 	}
 	head(w.Header())
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
 	_, _ = w.Write(whole.Bytes()) // an error means that the client is gone
 }
 
-// now serves the pages that show the stream of snapshots.
+// now serves the pages that show the stream of snapshots, and the one about what somebody looks up.
 func (h *handler) now(w http.ResponseWriter, r *http.Request) {
-	h.writePage(w, r, r.URL.Query().Get("page"), nil)
+	if query := strings.TrimSpace(r.URL.Query().Get("q")); query != "" {
+		h.lookup(w, r, query)
+		return
+	}
+	h.writePage(w, r, http.StatusOK, framed(r.URL.Query().Get("page")), nil)
 }
 
-func (h *handler) listPage(w http.ResponseWriter, r *http.Request) { h.writePage(w, r, "list", nil) }
+func (h *handler) listPage(w http.ResponseWriter, r *http.Request) {
+	h.writePage(w, r, http.StatusOK, framed("list"), nil)
+}
 
 // files serves the files that the pages load, and lists their names.
 func files() (serve http.Handler, names []string) {

@@ -24,7 +24,7 @@ type policyPage struct {
 
 // policyPage serves the policy in force, as tables.
 func (h *handler) policyPage(w http.ResponseWriter, r *http.Request) {
-	h.writePage(w, r, "policy", h.policyShown(r))
+	h.writePage(w, r, http.StatusOK, framed("policy"), h.policyShown(r))
 }
 
 func (h *handler) policyShown(r *http.Request) *policyPage {
@@ -56,7 +56,7 @@ func (h *handler) comparePolicy(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	content.Diff = diff
-	h.writePage(w, r, "policy", content)
+	h.writePage(w, r, http.StatusOK, framed("policy"), content)
 }
 
 // diffOf compares the policy in force with the file of a form.

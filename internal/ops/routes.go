@@ -38,7 +38,7 @@ func (h *handler) routes() map[string]http.Handler {
 		"GET /{$}": h.now, "GET /list.html": h.listPage, "GET /policy.html": h.policyPage,
 		"GET /snapshot": h.snapshot, "GET /events": h.events, "GET /audit": h.auditLog, "GET /healthz": h.health,
 		"GET /readyz":       h.ready,
-		"GET /explain/{id}": h.explain, "GET /user/{user}": h.user, "GET /lookup/{query}": h.lookup,
+		"GET /explain/{id}": h.explain, "GET /user/{user}": h.user,
 		"GET /channels": h.channels, "GET /policy": h.policy, "GET /notifications": h.list,
 		"GET /bulk": h.jobs, "GET /history": h.history, "GET /bulk/{id}": h.job,
 	} {

@@ -28,14 +28,6 @@ func (h *handler) user(w http.ResponseWriter, r *http.Request) {
 	h.writeFound(w, r, u, err)
 }
 
-// lookup serves GET /lookup/{query}: a [desk.Found], with the contents as explain. It never responds
-// with 404, which browsers report as an error.
-func (h *handler) lookup(w http.ResponseWriter, r *http.Request) {
-	found, err := h.cfg.Desk.LookUp(r.Context(), r.PathValue("query"))
-	found.Notification = h.withhold(r, found.Notification)
-	h.writeFound(w, r, found, err)
-}
-
 // writeFound writes what was found, or why nothing was.
 func (h *handler) writeFound(w http.ResponseWriter, r *http.Request, body any, err error) {
 	other, isOther := errors.AsType[*desk.NotThisError](err)

@@ -187,7 +187,7 @@ var aFile = regexp.MustCompile(`^/([a-z]+\.[a-z]+)?$`)
 // says and reads again.
 func storeIsSlow(m chromedp.ConsoleMessage) bool {
 	address, err := url.Parse(m.URL)
-	return err == nil && m.Text == refused && address.Path != "" && !aFile.MatchString(address.Path)
+	return err == nil && m.Text == refused && address.Path != "" && (!aFile.MatchString(address.Path) || address.Query().Has("q"))
 }
 
 // Complaints are the warnings and errors that the console had so far, but for what was too slow.

@@ -9,13 +9,9 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// cutOff lists what of a page is cut off, or stands outside the window or its section, unless one can scroll there; and
-// texts of charts that are cut off, or too small to read.
+// cutOff lists what of a page is cut off, or stands outside the window or its section, unless one can scroll there.
 const cutOff = `(() => {
-	const found = [...document.querySelectorAll('svg text')].filter((e) => {
-		const text = e.getBoundingClientRect(), svg = e.closest('svg').getBoundingClientRect()
-		return e.checkVisibility() && (text.left < svg.left - 1 || text.right > svg.right + 1 || text.height < 9)
-	}).concat([...document.querySelectorAll('body *')].filter((e) => {
+	const found = [...document.querySelectorAll('body *')].filter((e) => {
 		if (!(e instanceof HTMLElement) || !e.checkVisibility() || e.closest('.skip, thead')) return false
 		if (/^(INPUT|SELECT|OPTION)$/.test(e.tagName)) return false
 		const style = getComputedStyle(e), scrolls = e.parentElement.closest('.scroll, pre')
@@ -25,7 +21,7 @@ const cutOff = `(() => {
 		if (innerWidth > 1000 && e.matches('.scroll') && e.scrollWidth > e.clientWidth + 1) return true // there is room
 		const holder = (e.closest('section') ?? document.body).getBoundingClientRect()
 		return !scrolls && e.getBoundingClientRect().right > Math.min(innerWidth, holder.right) + 1
-	})).map((e) => e.tagName + '#' + e.id + '.' + e.className + ' ' + e.textContent.slice(0, 60))
+	}).map((e) => e.tagName + '#' + e.id + '.' + e.className + ' ' + e.textContent.slice(0, 60))
 	const all = document.documentElement.scrollWidth
 	return all > innerWidth ? ['the page is ' + all + ' px wide', ...found.slice(0, 5)] : found.slice(0, 5)
 })()`

@@ -75,3 +75,9 @@ export async function act(action, question) {
   document.dispatchEvent(new Event('acted'))
   return response.ok
 }
+
+// A button may name its action, and the question before it.
+document.addEventListener('click', (event) => {
+  const { ask: question, ...action } = event.target.closest('[data-action]')?.dataset ?? {}
+  if (question) act(action, question)
+})

@@ -6,7 +6,6 @@ import { byId, element, keepAsking, retryAfter, rows, text } from './dom.js'
 import { act } from './act.js'
 import { foresee } from './forecast.js'
 import { offer } from './history.js'
-import { lookUp } from './lookup.js'
 
 const rates = new Chart(byId('rates-chart'), 'lines', [['accepted', 'c1'], ['delivered', 'c2'], ['deferred', 'c3'], ['failed', 'c4']])
 const waiting = new Chart(byId('waiting-chart'), 'areas', [
@@ -49,7 +48,7 @@ function charts() {
 
 function tiles(s) {
   text('well', `All is well: ${number(s.deferred)} wait for a slot, ${number(s.rates.delivered)} are delivered a second, ${number(s.ended.failed)} failed.`)
-  if (document.body.dataset.page !== 'found') document.title = `${s.deferred} deferred – pacer`
+  document.title = `${s.deferred} deferred – pacer`
   text('deferred', s.deferred.toLocaleString('en'))
   text('deferred-users', `of ${number(s.users_deferred)} ${s.users_deferred === 1 ? 'user' : 'users'}`)
   text('oldest', s.deferred ? duration(s.oldest_deferred_seconds) : '–')
@@ -105,11 +104,10 @@ function tables(s) {
     ...c.hosts.map((h) => [c.channel, h.host || '–', health(h, now), h.in_flight, h.outcome ? `${clock(Date.parse(h.outcome_at)).slice(-12, -4)} ${h.outcome}` : '–']),
   ]), 'No channels.', 5)
   byId('crowds-hint').hidden = s.crowds_exact
-  rows('crowds', (s.crowds ?? []).map((c) => {
-    const link = element('button', { type: 'button', className: 'link', textContent: c.user_id })
-    link.addEventListener('click', () => lookUp(c.user_id))
-    return [link, c.category, c.deferred, c.until ? `${c.reason} until ${clock(Date.parse(c.until)).slice(0, -4)}` : '–']
-  }), 'Nothing is deferred.', 4)
+  rows('crowds', (s.crowds ?? []).map((c) => [
+    element('a', { href: `./?q=${encodeURIComponent(c.user_id)}`, textContent: c.user_id }), c.category, c.deferred,
+    c.until ? `${c.reason} until ${clock(Date.parse(c.until)).slice(0, -4)}` : '–',
+  ]), 'Nothing is deferred.', 4)
   rows('processes', (s.processes ?? []).map((p) => [
     p.id, p.roles.join(', '), duration((Date.parse(s.at) - Date.parse(p.since)) / 1000), p.concurrency ? `${p.in_flight} of ${p.concurrency}` : '–', policy(p.policy),
   ]), 'No processes.', 5)
@@ -152,7 +150,7 @@ function pauses(s) {
   list.dataset.state = state
   list.replaceChildren(...(s.pauses ?? []).map((p) => {
     const resume = element('button', { type: 'button', textContent: `Resume ${p.kind} ${p.name} …` })
-    resume.addEventListener('click', () => act({ action: 'resume', kind: p.kind, name: p.name }, `Resume ${p.kind} ${p.name}?`))
+    Object.assign(resume.dataset, { action: 'resume', kind: p.kind, name: p.name, ask: `Resume ${p.kind} ${p.name}?` })
     return element('li', {}, `${p.kind} ${p.name} is paused, since ${clock(Date.parse(p.at))}, by ${p.by}${p.why ? `: ${p.why}` : ''}`, resume)
   }))
   auditLog()
@@ -172,10 +170,6 @@ function warnings(s) {
 const auditLog = () => keepAsking('audit', (entries) => rows('audit',
   (entries ?? []).map((e) => [clock(Date.parse(e.at)), e.by, e.action, e.subject, e.detail ?? '']), 'No entries yet.', 5))
 
-byId('search').addEventListener('submit', (event) => {
-  event.preventDefault()
-  lookUp(byId('query').value.trim())
-})
 byId('pause').addEventListener('submit', (event) => {
   event.preventDefault()
   const { kind, name } = JSON.parse(byId('subject').value)

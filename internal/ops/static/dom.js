@@ -31,6 +31,12 @@ export function readAgain(shown, read, stillWanted) {
   }, retryAfter)
 }
 
+// swap takes over the contents of the same page as the server wrote it anew.
+export async function swap(response) {
+  const next = new DOMParser().parseFromString(await response.text(), 'text/html').getElementById('main')
+  if (next) byId('main').replaceChildren(...next.children)
+}
+
 // keepAsking shows what a path responds with. While the process or its stores do not respond, it asks again.
 export async function keepAsking(path, show) {
   const response = await fetch(path).catch(() => null)
