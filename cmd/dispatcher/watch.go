@@ -120,7 +120,7 @@ func showSnapshot(to io.Writer, s *ops.Snapshot) error {
 		fmt.Fprintf(&text, "%-12s%s\n", name, string(value))
 	}
 	for _, problem := range s.Problems {
-		line("!", "%s", problem)
+		line("!", "%s", problem.Text)
 	}
 	showCounts(line, s)
 	showEnded(line, s)

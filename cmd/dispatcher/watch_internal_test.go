@@ -24,7 +24,7 @@ func TestFiguresFitANarrowTerminal(t *testing.T) {
 		At:        at,
 		Counts:    stats.Counts{Deferred: 123_456, UsersDeferred: 1, OldestDeferredSeconds: 3600},
 		DrainedAt: at.Add(2 * time.Hour), CrowdsExact: true,
-		Problems: []string{"webhook: " + long + " is not called (breaker open for 23s, last reply 503)."},
+		Problems: []ops.Problem{{Text: "webhook: " + long + " is not called (breaker open for 23s, last reply 503)."}},
 		Ended: ops.Ended{Since: at, Failed: 3, Reasons: []stats.EndReason{
 			{Status: "failed", Reason: "permanent: 400", Count: 3},
 		}},

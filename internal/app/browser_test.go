@@ -189,7 +189,7 @@ func closesEachDialog(b *tab) {
 	b.Await("document.querySelector('#sure').open && document.activeElement.id === 'sure-no'")
 	b.Press("shift+"+kb.Tab, kb.Enter) // yes
 	b.Await("document.querySelector('#pauses').textContent.includes('category drip is paused')")
-	b.TabTo("#pauses button")
+	b.TabTo("#warnings button")
 	b.Press(kb.Enter)
 	b.Await("document.querySelector('#sure').open && document.activeElement.id === 'sure-no'")
 	b.Press("shift+"+kb.Tab, kb.Enter)

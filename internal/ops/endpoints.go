@@ -43,18 +43,18 @@ func troubled(directory *endpoints.Directory) (all []Endpoint) {
 }
 
 // endpointProblems are those of webhook endpoints: they are their receivers' own, and page nobody.
-func endpointProblems(s *Snapshot, add func(string, ...any)) {
+func endpointProblems(s *Snapshot, add adder) {
 	var names []string
 	for _, e := range s.Endpoints {
 		names = append(names, fmt.Sprintf("%s (%s) %s", e.ID, e.Host, e.Words))
 	}
 	if len(names) > 0 {
-		add("Webhook endpoint %s.", listed(names))
+		add(Remedy{}, "Webhook endpoint %s.", listed(names))
 	}
 }
 
 // receiverProblems are receivers of events that take none. Each is named once, whichever processes tell of it.
-func receiverProblems(s *Snapshot, add func(string, ...any)) {
+func receiverProblems(s *Snapshot, add adder) {
 	told := map[string]bool{}
 	for _, p := range s.Processes {
 		for _, r := range p.Receivers {
@@ -62,9 +62,9 @@ func receiverProblems(s *Snapshot, add func(string, ...any)) {
 			switch {
 			case told[r.Host]:
 			case r.Disabled:
-				add("The receiver of events at %s is disabled: it accepted none for %s (%s). Restart a worker to send to it again.", r.Host, since, r.Fault)
+				add(toProcesses, "The receiver of events at %s is disabled: it accepted none for %s (%s). Restart a worker to send to it again.", r.Host, since, r.Fault)
 			default:
-				add("The receiver of events at %s has accepted none for %s (%s).", r.Host, since, r.Fault)
+				add(toProcesses, "The receiver of events at %s has accepted none for %s (%s).", r.Host, since, r.Fault)
 			}
 			told[r.Host] = true
 		}

@@ -187,7 +187,7 @@ func (l *Live) tellAway(ctx context.Context, err error) {
 		stale, age = *l.latest, fmt.Sprintf("The figures are %s old.", timespan.Seconds(time.Since(l.latest.At)))
 	}
 	stale.Stale = true
-	stale.Problems = []string{words + ". " + age}
+	stale.Problems = []Problem{{words + ". " + age, Remedy{Label: "See whether it is ready", Address: "readyz"}}}
 	if err := l.tell(&stale); err != nil {
 		l.log.DebugContext(ctx, "could not tell the dashboard that a store is away", "error", err)
 	}

@@ -296,7 +296,7 @@ func TestWatchersSeeThatAStoreIsAway(t *testing.T) {
 	for !s.Stale {
 		s = next()
 	}
-	if s.Deferred != 7 || len(s.Problems) != 1 || !strings.HasPrefix(s.Problems[0], "Redis does not respond") {
+	if s.Deferred != 7 || len(s.Problems) != 1 || !strings.HasPrefix(s.Problems[0].Text, "Redis does not respond") {
 		t.Errorf("while Redis is away they see %d deferred and %q", s.Deferred, s.Problems)
 	}
 	if got := ask(t, cfg, "GET", "/snapshot"); got.Code != http.StatusServiceUnavailable ||
@@ -319,7 +319,7 @@ func TestWatchersSeeWhyNothingCouldBeReadFromTheBeginning(t *testing.T) {
 			t.Parallel()
 			cfg := config()
 			cfg.Live = ops.NewLive(func(context.Context) (*ops.Snapshot, error) { return nil, fault }, cfg.Log)
-			if s := snapshots(t, cfg)(); len(s.Problems) != 1 || !strings.HasPrefix(s.Problems[0], want) || !s.Stale {
+			if s := snapshots(t, cfg)(); len(s.Problems) != 1 || !strings.HasPrefix(s.Problems[0].Text, want) || !s.Stale {
 				t.Errorf("they see %q, stale %t", s.Problems, s.Stale)
 			}
 		})

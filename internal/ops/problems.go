@@ -2,6 +2,7 @@ package ops
 
 import (
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -24,12 +25,41 @@ const (
 	namedAtMost = 3
 )
 
+// Problem is a sentence about what does not work, and the way to what one can do about it.
+type Problem struct {
+	Text string `json:"text"`
+	// Remedy is what the console offers; the zero value where it offers nothing.
+	Remedy Remedy `json:"remedy,omitzero"`
+}
+
+// Remedy names what one can do, and its place in the console; or the paused subject that it resumes.
+type Remedy struct {
+	Label   string           `json:"label"`
+	Address string           `json:"address,omitempty"`
+	Resume  *control.Subject `json:"resume,omitempty"`
+}
+
+// Where the console shows what a sentence is about.
+var (
+	toWork       = Remedy{Label: "See the figures", Address: "./?page=system#work-title"}
+	toProcesses  = Remedy{Label: "See the processes", Address: "./?page=system#processes-title"}
+	toStores     = Remedy{Label: "See the stores", Address: "./?page=system#stores-title"}
+	toPartitions = Remedy{Label: "See the partitions", Address: "./?page=system#partitions-title"}
+	toHosts      = Remedy{Label: "See or pause the hosts", Address: "./?page=channels#channels-title"}
+	toPolicy     = Remedy{Label: "See the policy", Address: "policy.html"}
+)
+
+// adder adds a sentence, and where to go.
+type adder func(to Remedy, format string, args ...any)
+
 // problems says what a snapshot shows that does not work, with its cause, most urgent first.
-func problems(s *Snapshot) []string {
-	var all []string
-	add := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
+func problems(s *Snapshot) []Problem {
+	var all []Problem
+	add := func(to Remedy, format string, args ...any) {
+		all = append(all, Problem{fmt.Sprintf(format, args...), to})
+	}
 	if s.Invariants.Violations > 0 {
-		add("Limits were exceeded: the invariant checker found %s beyond a limit.",
+		add(toWork, "Limits were exceeded: the invariant checker found %s beyond a limit.",
 			plural.Of(s.Invariants.Violations, "delivery", "deliveries"))
 	}
 	storeProblems(s, add)
@@ -44,7 +74,7 @@ func problems(s *Snapshot) []string {
 			}
 		}
 		if len(hosts) > 0 {
-			add("%s: %s.", c.Channel, listed(hosts))
+			add(toHosts, "%s: %s.", c.Channel, listed(hosts))
 		}
 	}
 	endpointProblems(s, add)
@@ -55,22 +85,22 @@ func problems(s *Snapshot) []string {
 		if p.Why != "" {
 			why = ": " + p.Why
 		}
-		add("Paused: %s %s, by %s %s ago%s.", p.Kind, p.Name, p.By, timespan.Seconds(s.At.Sub(p.At)), why)
+		add(Remedy{Label: "Resume " + p.String() + " …", Resume: &p.Subject}, "Paused: %s %s, by %s %s ago%s.", p.Kind, p.Name, p.By, timespan.Seconds(s.At.Sub(p.At)), why)
 	}
 	return all
 }
 
 // storeProblems are those of Redis and Postgres.
-func storeProblems(s *Snapshot, add func(string, ...any)) {
+func storeProblems(s *Snapshot, add adder) {
 	if p := s.Redis.EvictionRule; p != "" && p != "noeviction" {
-		add("Redis evicts keys when it is full (%s), which loses notifications: set maxmemory-policy noeviction.", p)
+		add(toStores, "Redis evicts keys when it is full (%s), which loses notifications: set maxmemory-policy noeviction.", p)
 	}
 	if s.Redis.Full {
 		what := "nothing more is accepted"
 		if s.Postgres != nil {
 			what = "what is accepted waits in Postgres"
 		}
-		add("Redis is full, with %.0f %% of its maxmemory used: %s until it has room again.", 100*s.Redis.Used, what)
+		add(toStores, "Redis is full, with %.0f %% of its maxmemory used: %s until it has room again.", 100*s.Redis.Used, what)
 	}
 	var away []string
 	for _, p := range s.Partitions {
@@ -79,50 +109,55 @@ func storeProblems(s *Snapshot, add func(string, ...any)) {
 		}
 	}
 	if len(away) > 0 {
-		add("The Redis server of partition %s does not respond: its notifications wait until it does.", listed(away))
+		add(toPartitions, "The Redis server of partition %s does not respond: its notifications wait until it does.", listed(away))
 	}
 	pg := s.Postgres
 	switch {
 	case pg == nil:
 	case pg.Error != "":
-		add("Postgres does not respond (%s): nothing is accepted or delivered.", pg.Error)
+		add(toStores, "Postgres does not respond (%s): nothing is accepted or delivered.", pg.Error)
 	case pg.Took >= slowPostgres.Seconds() && pg.InUse >= pg.Max:
-		add("Postgres is slow: a connection and a reply took %.1f s; all connections (%d) are in use.", pg.Took, pg.Max)
+		add(toStores, "Postgres is slow: a connection and a reply took %.1f s; all connections (%d) are in use.", pg.Took, pg.Max)
 	case pg.Took >= slowPostgres.Seconds():
-		add("Postgres is slow: a reply took %.1f s.", pg.Took)
+		add(toStores, "Postgres is slow: a reply took %.1f s.", pg.Took)
 	}
 	if pg != nil && pg.Lock != nil {
-		add("Locked: session %d on Postgres (user %s%s) holds a lock, and %s waited for it for up to %s.",
+		add(toStores, "Locked: session %d on Postgres (user %s%s) holds a lock, and %s waited for it for up to %s.",
 			pg.Lock.PID, pg.Lock.User, named(pg.Lock.Application),
 			plural.Of(pg.Lock.Statements, "statement of pacer has", "statements of pacer have"),
 			timespan.Seconds(time.Duration(pg.Lock.Waited*float64(time.Second))))
 	}
 	if pg != nil && apart(pg.ClockAhead) && redisClock(s) == 0 {
-		add("Postgres's clock is %s Redis's: acceptance, expiry and lateness use both clocks, so correct the one that is wrong.", ahead(pg.ClockAhead))
+		add(toStores, "Postgres's clock is %s Redis's: acceptance, expiry and lateness use both clocks, so correct the one that is wrong.", ahead(pg.ClockAhead))
 	}
 }
 
 // crowdProblems are users of whom very many are deferred in a category without an overflow ladder.
-func crowdProblems(s *Snapshot, add func(string, ...any)) {
+func crowdProblems(s *Snapshot, add adder) {
 	var users []string
+	var remedy Remedy
 	for _, c := range s.Crowds {
-		if c.Unbounded {
-			users = append(users, fmt.Sprintf("%s in %s (%d)", c.UserID, c.Category, c.Deferred))
+		if !c.Unbounded {
+			continue
 		}
+		if len(users) == 0 {
+			remedy = Remedy{Label: "See user " + c.UserID, Address: "./?q=" + url.QueryEscape(c.UserID)}
+		}
+		users = append(users, fmt.Sprintf("%s in %s (%d)", c.UserID, c.Category, c.Deferred))
 	}
 	if len(users) > 0 {
-		add("Very many wait for one user: %s. Somebody produces faster than the user may receive; an overflow ladder of the category (overflow: in the policy) bounds it.", listed(users))
+		add(remedy, "Very many wait for one user: %s. Somebody produces faster than the user may receive; an overflow ladder of the category (overflow: in the policy) bounds it.", listed(users))
 	}
 }
 
 // processProblems are those of processes: none that works, some that died, and clocks that differ.
-func processProblems(s *Snapshot, add func(string, ...any)) {
+func processProblems(s *Snapshot, add adder) {
 	workers := workersOf(s.Processes)
 	if workerless(s) {
-		add("No worker is alive: nothing is delivered.")
+		add(toProcesses, "No worker is alive: nothing is delivered.")
 	}
 	if inFlight, concurrency := load(workers); concurrency > 0 && inFlight >= concurrency {
-		add("All workers are busy, with %s under way, the most they may have; %s for one of them to end.",
+		add(toProcesses, "All workers are busy, with %s under way, the most they may have; %s for one of them to end.",
 			plural.Of(inFlight, "delivery", "deliveries"),
 			plural.Of(s.Queued, "notification waits", "notifications wait"))
 	}
@@ -131,15 +166,15 @@ func processProblems(s *Snapshot, add func(string, ...any)) {
 		gone = append(gone, fmt.Sprintf("%s (missed %s ago)", g.ID, timespan.Seconds(s.At.Sub(g.At))))
 	}
 	if len(gone) > 0 {
-		add("Gone without stopping: %s. It died, hangs, or can't reach Redis.", listed(gone))
+		add(toProcesses, "Gone without stopping: %s. It died, hangs, or can't reach Redis.", listed(gone))
 	}
 	if wrong := redisClock(s); wrong != 0 {
-		add("Redis's clock is %s those of all processes and of Postgres: correct it.", ahead(wrong))
+		add(toProcesses, "Redis's clock is %s those of all processes and of Postgres: correct it.", ahead(wrong))
 		return
 	}
 	for _, p := range s.Processes {
 		if apart(p.ClockAhead) {
-			add("The clock of %s is %s Redis's: correct it.", p.ID, ahead(p.ClockAhead))
+			add(toProcesses, "The clock of %s is %s Redis's: correct it.", p.ID, ahead(p.ClockAhead))
 		}
 	}
 }
@@ -180,13 +215,13 @@ func redisClock(s *Snapshot) float64 {
 }
 
 // policyProblems are files that were refused, and processes whose policies differ.
-func policyProblems(s *Snapshot, add func(string, ...any)) {
+func policyProblems(s *Snapshot, add adder) {
 	for _, p := range s.Processes {
 		if p.Policy == nil || p.Policy.Refused == "" {
 			continue
 		}
 		fault, _, _ := strings.Cut(p.Policy.Refused, "\n")
-		add("%s refused its policy file %s ago and keeps version %s: %s.", p.ID, timespan.Seconds(s.At.Sub(p.Policy.RefusedAt)),
+		add(toPolicy, "%s refused its policy file %s ago and keeps version %s: %s.", p.ID, timespan.Seconds(s.At.Sub(p.Policy.RefusedAt)),
 			p.Policy.Version, fault)
 	}
 	if different := versions(s.Processes); len(different) > 1 {
@@ -200,7 +235,7 @@ func policyProblems(s *Snapshot, add func(string, ...any)) {
 			}
 			all = append(all, fmt.Sprintf("version %s on %s", version, listed(ids)))
 		}
-		add("Processes have different policies in force: %s.", strings.Join(all, "; "))
+		add(toPolicy, "Processes have different policies in force: %s.", strings.Join(all, "; "))
 	}
 }
 
@@ -212,7 +247,7 @@ type stillness struct {
 
 // follow says which partitions hold notifications that may go, and have not moved for long. In a paused category or
 // partition that is as it should be.
-func (t *stillness) follow(s *Snapshot) []string {
+func (t *stillness) follow(s *Snapshot) []Problem {
 	before := t.seen
 	t.seen = map[int]stats.Partition{}
 	if t.since == nil {
@@ -240,13 +275,13 @@ func (t *stillness) follow(s *Snapshot) []string {
 			}
 		}
 	}
-	var all []string
+	var all []Problem
 	if len(unswept) > 0 && !workerless(s) { // else another sentence says so
-		all = append(all, "Stuck: no worker attends to partition "+listed(unswept)+".")
+		all = append(all, Problem{"Stuck: no worker attends to partition " + listed(unswept) + ".", toPartitions})
 	}
 	held := slices.ContainsFunc(s.Pauses, func(p control.Pause) bool { return p.Kind != control.Channel })
 	if len(unpulled) > 0 && !held {
-		all = append(all, "Stuck: no worker takes the due notifications of partition "+listed(unpulled)+".")
+		all = append(all, Problem{"Stuck: no worker takes the due notifications of partition " + listed(unpulled) + ".", toPartitions})
 	}
 	return all
 }
@@ -255,7 +290,7 @@ func (t *stillness) follow(s *Snapshot) []string {
 type crowding struct{ since time.Time }
 
 // follow says that notifications have waited so for long, and why.
-func (c *crowding) follow(s *Snapshot) []string {
+func (c *crowding) follow(s *Snapshot) []Problem {
 	troubled := slices.ContainsFunc(s.Channels, func(c Channel) bool {
 		return c.Paused != nil || slices.ContainsFunc(c.Hosts, func(h push.Host) bool { return h.Trouble(s.At) != "" })
 	})
@@ -265,9 +300,9 @@ func (c *crowding) follow(s *Snapshot) []string {
 	case c.since.IsZero():
 		c.since = s.At
 	case s.At.Sub(c.since) >= stuckAfter:
-		return []string{fmt.Sprintf("Waiting for a provider: %s. The limit of a channel or target is used up "+
+		return []Problem{{fmt.Sprintf("Waiting for a provider: %s. The limit of a channel or target is used up "+
 			"(--CHANNEL-limits), or a host has as many calls under way as it may have.",
-			plural.Of(s.Waiting.Provider, "notification", "notifications"))}
+			plural.Of(s.Waiting.Provider, "notification", "notifications")), toHosts}}
 	}
 	return nil
 }

@@ -123,7 +123,10 @@ func TestProblemsNameTheirCauses(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(cases)) {
 		s := cases[name]
 		s.At = at
-		fmt.Fprintf(&all, "%s\n\t%s\n", name, strings.Join(looks(t, s).Problems, "\n\t"))
+		fmt.Fprintln(&all, name)
+		for _, p := range looks(t, s).Problems {
+			fmt.Fprintf(&all, "\t%s\n\t\t[%s] %s\n", p.Text, p.Remedy.Label, p.Remedy.Address)
+		}
 	}
 	transcript.Equal(t, "testdata/problems.txt", all.String())
 }
@@ -197,8 +200,8 @@ func TestALimitOfAChannelThatIsUsedUpIsNamed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := strings.Join(looks(t, c.looks...).Problems, " ")
-			if strings.Contains(got, "-limits") != c.used || (got == "") == (c.used || name == "a host is away") {
+			got := fmt.Sprint(looks(t, c.looks...).Problems)
+			if strings.Contains(got, "-limits") != c.used || (got == "[]") == (c.used || name == "a host is away") {
 				t.Errorf("problems: %q, want the limit named: %t", got, c.used)
 			}
 		})

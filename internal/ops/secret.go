@@ -28,11 +28,11 @@ func SecretsOf(watched *secret.Watcher) []Secret {
 }
 
 // secretProblems are files with a new value that was refused, or without any.
-func secretProblems(s *Snapshot, add func(string, ...any)) {
+func secretProblems(s *Snapshot, add adder) {
 	for _, p := range s.Processes {
 		for _, of := range p.Secrets {
 			if of.Refused != "" {
-				add("%s has been unable to use the file of %s for %s and keeps its earlier value: %s.", p.ID, of.Name,
+				add(toProcesses, "%s has been unable to use the file of %s for %s and keeps its earlier value: %s.", p.ID, of.Name,
 					timespan.Seconds(s.At.Sub(of.RefusedAt)), of.Refused)
 			}
 		}

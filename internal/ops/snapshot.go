@@ -23,7 +23,7 @@ type Snapshot struct {
 	Ended Ended       `json:"ended"`
 	hour  *stats.Hour // what had ended in the present hour; in the first snapshot of a process only
 	// Problems are sentences for operators, most urgent first: what does not work, and why.
-	Problems []string `json:"problems"`
+	Problems []Problem `json:"problems"`
 	// Stale says that the deployment can't be read: the figures are those of At, only Problems is of now.
 	Stale bool `json:"stale,omitempty"`
 

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -69,7 +68,10 @@ func (d *deployment) dashboard() []string {
 	if s == nil {
 		return []string{"the page can't be loaded"}
 	}
-	shown := slices.Clone(s.Problems)
+	var shown []string
+	for _, p := range s.Problems {
+		shown = append(shown, p.Text)
+	}
 	if s.Stale {
 		return shown
 	}

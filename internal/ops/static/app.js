@@ -148,23 +148,36 @@ function pauses(s) {
   const state = JSON.stringify(s.pauses ?? [])
   if (list.dataset.state === state) return
   list.dataset.state = state
-  list.replaceChildren(...(s.pauses ?? []).map((p) => {
-    const resume = element('button', { type: 'button', textContent: `Resume ${p.kind} ${p.name} …` })
-    Object.assign(resume.dataset, { action: 'resume', kind: p.kind, name: p.name, ask: `Resume ${p.kind} ${p.name}?` })
-    return element('li', {}, `${p.kind} ${p.name} is paused, since ${clock(Date.parse(p.at))}, by ${p.by}${p.why ? `: ${p.why}` : ''}`, resume)
-  }))
+  list.replaceChildren(...(s.pauses ?? []).map((p) => element('li', {},
+    `${p.kind} ${p.name} is paused, since ${clock(Date.parse(p.at))}, by ${p.by}${p.why ? `: ${p.why}` : ''}`, resumes(`Resume ${p.kind} ${p.name} …`, p))))
   auditLog()
 }
 
-// warnings shows the sentences about what does not work. Only a change of them is announced.
+// warnings shows the sentences about what does not work, each with the way to what one can do. What one may be about to click
+// or has the focus stays while only a figure in its sentence changes.
 function warnings(s) {
-  const list = byId('warnings')
-  const state = JSON.stringify(s.problems ?? [])
-  if (list.dataset.state === state) return
-  list.dataset.state = state
-  list.hidden = !(s.problems ?? []).length
+  const list = byId('warnings'), all = s.problems ?? []
+  const remedies = JSON.stringify(all.map((p) => p.remedy))
+  if (list.dataset.remedies !== remedies) list.replaceChildren(...all.map((p) => element('p', {}, element('span'), remedy(p.remedy))))
+  list.dataset.remedies = remedies
+  all.forEach((p, i) => {
+    const said = list.children[i].firstChild
+    if (said.textContent !== p.text) said.textContent = p.text
+  })
+  list.hidden = !all.length
   byId('well').hidden = !list.hidden
-  list.replaceChildren(...(s.problems ?? []).map((textContent) => element('p', { textContent })))
+}
+
+// remedy is the button that resumes what is paused, or the link to where something can be done.
+function remedy({ label, address, resume } = {}) {
+  if (resume) return resumes(label, resume)
+  return label ? element('a', { href: address, textContent: label }) : ''
+}
+
+function resumes(textContent, { kind, name }) {
+  const made = element('button', { type: 'button', textContent })
+  Object.assign(made.dataset, { action: 'resume', kind, name, ask: `Resume ${kind} ${name}?` })
+  return made
 }
 
 const auditLog = () => keepAsking('audit', (entries) => rows('audit',
