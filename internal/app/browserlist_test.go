@@ -58,6 +58,8 @@ func filters(b *tab) {
 	b.TabTo("#statuses a[href='list.html?status=deferred']")
 	b.Press(kb.Enter)
 	b.Await("location.search === '?status=deferred' && document.querySelector('#items').rows.length === 4")
+	b.TabTo("#filter summary")
+	b.Press(kb.Enter)
 	b.TabTo("#filter [name=user]")
 	b.Press("nobody", kb.Enter)
 	b.Await("document.querySelector('#items').textContent.includes('No notification matches')")

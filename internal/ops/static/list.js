@@ -47,7 +47,13 @@ const lookUp = (query) => element('a', { href: `./?q=${encodeURIComponent(query)
 
 function showFilter() {
   const query = filter()
-  for (const name of names.slice(1)) byId('filter').elements[name].value = query.get(name) ?? ''
+  const focused = document.activeElement
+  for (const name of names.slice(1)) {
+    const input = byId('filter').elements[name]
+    input.value = query.get(name) ?? ''
+    byId(input.value ? 'used' : 'unused').append(input.parentElement) // those that are not in use stay folded
+  }
+  if (focused.form) (focused.checkVisibility() ? focused : byId('more').firstElementChild).focus()
   const current = query.get('status') ?? ''
   byId('statuses').replaceChildren(link('all', changed({ status: '' }), current === ''),
     ...statuses.map((status) => link(status, changed({ status }), current === status)))
