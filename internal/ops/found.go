@@ -61,13 +61,5 @@ func until(at time.Time) string {
 // gap is the time from one moment to a later one.
 func gap(from, to time.Time) string { return timespan.Text(to.Sub(from).Round(time.Millisecond)) }
 
-// took writes how long an attempt took, in milliseconds; "–" where that is not known.
-func took(ms float64) string {
-	switch {
-	case ms <= 0:
-		return "–"
-	case ms < 1:
-		return "< 1ms"
-	}
-	return timespan.Text(time.Duration(ms) * time.Millisecond)
-}
+// took writes a time of so many milliseconds, exact to a hundredth of one.
+func took(ms float64) string { return timespan.Text(time.Duration(ms*100) * 10 * time.Microsecond) }

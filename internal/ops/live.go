@@ -193,6 +193,13 @@ func (l *Live) tellAway(ctx context.Context, err error) {
 	}
 }
 
+// peek is the latest snapshot, however old, without a look; nil before the first.
+func (l *Live) peek() *Snapshot {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.latest
+}
+
 // changed notes that the latest snapshot no longer shows the deployment as it is.
 func (l *Live) changed() {
 	l.mu.Lock()

@@ -85,7 +85,7 @@ func (h *handler) now(w http.ResponseWriter, r *http.Request) {
 		h.lookup(w, r, query)
 		return
 	}
-	h.writePage(w, r, http.StatusOK, framed(r.URL.Query().Get("page")), nil)
+	h.writePage(w, r, http.StatusOK, framed(r.URL.Query().Get("page")), h.cfg.Live.peek())
 }
 
 func (h *handler) listPage(w http.ResponseWriter, r *http.Request) {
@@ -98,13 +98,12 @@ func files() (serve http.Handler, names []string) {
 	if err != nil {
 		panic(err) // the folder is part of the program
 	}
-	for _, pattern := range []string{"*.*", "vendor/*"} {
-		found, err := fs.Glob(static, pattern)
-		if err != nil {
-			panic(err) // the patterns are right ones
-		}
-		names = append(names, found...)
+	own, err := fs.Glob(static, "*.*")
+	vendored, wrong := fs.Glob(static, "vendor/*")
+	if err != nil || wrong != nil {
+		panic("the patterns are right ones")
 	}
+	names = slices.Concat(own, vendored)
 	server := http.FileServerFS(static)
 	serve = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		head(w.Header())
