@@ -116,7 +116,8 @@ func (w *Week) Words() []string {
 			}
 		}
 		if hours := d.Ends.Sub(d.Begins).Hours(); hours != 24 {
-			switches = append(switches, fmt.Sprintf("%s has %g h, because the clocks change", w.In(d.Noon, "Mon 2 Jan"), hours))
+			day := w.In(d.Noon, "Mon 2 Jan")
+			switches = append(switches, fmt.Sprintf("%s has %g h, because the clocks change", day, hours))
 		}
 	}
 	for _, span := range quiet {

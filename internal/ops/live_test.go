@@ -319,7 +319,8 @@ func TestWatchersSeeWhyNothingCouldBeReadFromTheBeginning(t *testing.T) {
 			t.Parallel()
 			cfg := config()
 			cfg.Live = ops.NewLive(func(context.Context) (*ops.Snapshot, error) { return nil, fault }, cfg.Log)
-			if s := snapshots(t, cfg)(); len(s.Problems) != 1 || !strings.HasPrefix(s.Problems[0].Text, want) || !s.Stale {
+			s := snapshots(t, cfg)()
+			if len(s.Problems) != 1 || !strings.HasPrefix(s.Problems[0].Text, want) || !s.Stale {
 				t.Errorf("they see %q, stale %t", s.Problems, s.Stale)
 			}
 		})

@@ -88,10 +88,6 @@ func (h *handler) now(w http.ResponseWriter, r *http.Request) {
 	h.writePage(w, r, http.StatusOK, framed(r.URL.Query().Get("page")), h.cfg.Live.peek())
 }
 
-func (h *handler) listPage(w http.ResponseWriter, r *http.Request) {
-	h.writePage(w, r, http.StatusOK, framed("list"), nil)
-}
-
 // files serves the files that the pages load, and lists their names.
 func files() (serve http.Handler, names []string) {
 	static, err := fs.Sub(assets, "static")
