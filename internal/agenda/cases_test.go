@@ -5,9 +5,7 @@ import (
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/agenda"
-	"github.com/pacer-notify/pacer/internal/agenda/outlook"
 	"github.com/pacer-notify/pacer/internal/dispatch"
-	"github.com/pacer-notify/pacer/internal/stats"
 	"github.com/pacer-notify/pacer/internal/throttle"
 	"github.com/pacer-notify/pacer/test/redistest"
 )
@@ -51,33 +49,6 @@ func (w *world) wantNothingLeft() {
 	w.t.Helper()
 	if left := w.leftovers(); len(left) > 0 {
 		w.t.Fatalf("left: %v", left)
-	}
-}
-
-// What is deferred is put down to the rule that its backlog waits for.
-func TestDeferredForTheCap(t *testing.T) {
-	t.Parallel()
-	w := setup(t, agenda.Settings{Plan: throttle.Plan{
-		Rules: []throttle.Rule{{Max: 2, Per: time.Minute}, {Max: 3, Per: time.Hour, Kind: throttle.KindCap}},
-	}})
-	w.rush(5)
-	if total := w.total(); total.Deferred != 3 || total.Waiting.UserCap != 0 {
-		t.Fatalf("behind the category's limit: %+v", total)
-	}
-	w.playUntil(w.now.Add(time.Minute))
-	if total := w.total(); total.Deferred != 2 || total.Waiting.UserCap != 2 || total.UsersDeferred != 1 {
-		t.Fatalf("behind the cap: %+v", total)
-	}
-	crowds, err := outlook.Of(w.store).Crowds(t.Context(), 10)
-	if err != nil || !crowds.Exact || len(crowds.Largest) != 1 ||
-		crowds.Largest[0] != (stats.Crowd{
-			UserID: "ada", Category: "chat", Deferred: 2, Reason: "user_cap 3/1h", Until: start.Add(time.Hour).UTC(),
-		}) {
-		t.Errorf("the crowds are %+v, %v", crowds, err)
-	}
-	w.drain()
-	if total := w.total(); total.Deferred != 0 || total.Waiting.UserCap != 0 {
-		t.Errorf("at the end: %+v", total)
 	}
 }
 

@@ -41,10 +41,10 @@ const losing = "losing accepted notifications on the way to Redis"
 // process does that is killed.
 var losesEnqueued = []rewrite{{
 	file: "internal/store/postgres/outbox/placer.go",
-	says: "\t\tif _, err := p.stores.Agendas.Accept(ctx, w.partition, part); err != nil {",
+	says: "\t\tplaced, err := p.stores.Agendas.Accept(ctx, w.partition, part)\n",
 	instead: "\t\tall = false\n" +
 		"\t\tp.stores.Log.WarnContext(ctx, \"" + losing + "\", \"count\", (len(part)+2)/3)\n" +
-		"\t\tif _, err := p.stores.Agendas.Accept(ctx, w.partition, part[(len(part)+2)/3:]); err != nil {",
+		"\t\tplaced, err := p.stores.Agendas.Accept(ctx, w.partition, part[(len(part)+2)/3:])\n",
 }}
 
 // believesRedis is a relay that does not ask whether Postgres has the mark that Redis remembers.

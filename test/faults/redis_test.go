@@ -40,7 +40,7 @@ var (
 var unfenced = []rewrite{
 	{
 		file: "internal/store/postgres/take.go",
-		says: "\t\tAND (n.status <> 'sending' OR n.claimed_until < clock_timestamp())\n",
+		says: "\t\tAND (n.status <> 'sending' OR ` + columns.LapsedSQL + `)\n",
 	},
 	{
 		file: "internal/store/postgres/settle.go",
