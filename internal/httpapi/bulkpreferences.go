@@ -52,7 +52,7 @@ type bulkPreferencesInput struct {
 
 type bulkPreferencesOutput struct{ Body BulkPreferencesResponse }
 
-func (a *api) registerBulkPreferences(h huma.API) {
+func (a preferenceAPI) registerBulkPreferences(h huma.API) {
 	const path = "/v1/preferences/bulk"
 	item := h.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[PreferencesOfUser](), true, "PreferencesOfUser")
 	a.validate = validator(h.OpenAPI().Components.Schemas, item)
@@ -75,7 +75,7 @@ func (a *api) registerBulkPreferences(h huma.API) {
 	}
 }
 
-func (a *api) bulkPreferences(ctx context.Context, in *bulkPreferencesInput) (*bulkPreferencesOutput, error) {
+func (a preferenceAPI) bulkPreferences(ctx context.Context, in *bulkPreferencesInput) (*bulkPreferencesOutput, error) {
 	if err := checkMedia(in.ContentType, in.ContentEncoding, mediaNDJSON, mediaJSON); err != nil {
 		return nil, err
 	}
@@ -108,7 +108,7 @@ func (a *api) bulkPreferences(ctx context.Context, in *bulkPreferencesInput) (*b
 }
 
 // readUserPreferences reads and checks an item of a batch.
-func (a *api) readUserPreferences(item json.RawMessage) (string, *notification.Preferences, error) {
+func (a preferenceAPI) readUserPreferences(item json.RawMessage) (string, *notification.Preferences, error) {
 	var document any
 	var of PreferencesOfUser
 	err := wire.Unmarshal(item, &document)
@@ -129,7 +129,7 @@ func (a *api) readUserPreferences(item json.RawMessage) (string, *notification.P
 }
 
 // setManyPreferences writes preferences, some at a time. Batches take turns.
-func (a *api) setManyPreferences(ctx context.Context, users []string, wanted map[string]*notification.Preferences,
+func (a preferenceAPI) setManyPreferences(ctx context.Context, users []string, wanted map[string]*notification.Preferences,
 ) error {
 	for some := range slices.Chunk(users, preferencesAtOnce) {
 		select {

@@ -72,7 +72,10 @@ type devicesOutput struct {
 	}
 }
 
-func (a *api) registerDevices(h huma.API) {
+// deviceAPI is the part about users' devices.
+type deviceAPI struct{ *api }
+
+func (a deviceAPI) register(h huma.API) {
 	const all = "/v1/users/{user}/devices"
 	const one = all + "/{device}"
 	errs := problems(http.StatusUnprocessableEntity)
@@ -108,7 +111,7 @@ func showDevice(d *notification.Device) Device {
 	}
 }
 
-func (a *api) listDevices(ctx context.Context, in *devicesInput) (*devicesOutput, error) {
+func (a deviceAPI) listDevices(ctx context.Context, in *devicesInput) (*devicesOutput, error) {
 	if err := notification.CheckUserID(in.User); err != nil {
 		return nil, problem(http.StatusUnprocessableEntity, summary(err))
 	}
@@ -126,7 +129,7 @@ func (a *api) listDevices(ctx context.Context, in *devicesInput) (*devicesOutput
 	return out, nil
 }
 
-func (a *api) getDevice(ctx context.Context, in *deviceInput) (*deviceOutput, error) {
+func (a deviceAPI) getDevice(ctx context.Context, in *deviceInput) (*deviceOutput, error) {
 	if err := notification.CheckUserID(in.User); err != nil {
 		return nil, problem(http.StatusUnprocessableEntity, summary(err))
 	}
@@ -142,7 +145,7 @@ func (a *api) getDevice(ctx context.Context, in *deviceInput) (*deviceOutput, er
 	return &deviceOutput{showDevice(d)}, nil
 }
 
-func (a *api) putDevice(ctx context.Context, in *putDeviceInput) (*deviceOutput, error) {
+func (a deviceAPI) putDevice(ctx context.Context, in *putDeviceInput) (*deviceOutput, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	d := &notification.Device{
@@ -161,7 +164,7 @@ func (a *api) putDevice(ctx context.Context, in *putDeviceInput) (*deviceOutput,
 	return &deviceOutput{showDevice(d)}, nil
 }
 
-func (a *api) deleteDevice(ctx context.Context, in *deviceInput) (*struct{}, error) {
+func (a deviceAPI) deleteDevice(ctx context.Context, in *deviceInput) (*struct{}, error) {
 	if err := notification.CheckUserID(in.User); err != nil {
 		return nil, problem(http.StatusUnprocessableEntity, summary(err))
 	}

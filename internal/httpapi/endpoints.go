@@ -115,7 +115,10 @@ type endpointSecretOutput struct {
 	Body         EndpointSecret
 }
 
-func (a *api) registerEndpoints(h huma.API) {
+// endpointAPI is the part about webhook endpoints.
+type endpointAPI struct{ *api }
+
+func (a endpointAPI) register(h huma.API) {
 	const all = "/v1/webhook-endpoints"
 	const one = all + "/{id}"
 	errs := problems()
@@ -158,7 +161,7 @@ func (a *api) registerEndpoints(h huma.API) {
 }
 
 // endpointCall makes the handler of a call that only names an endpoint.
-func endpointCall(a *api, what string, do func(Endpoints, context.Context, string) (*endpoints.Endpoint, error)) func(
+func endpointCall(a endpointAPI, what string, do func(Endpoints, context.Context, string) (*endpoints.Endpoint, error)) func(
 	context.Context, *endpointInput,
 ) (*endpointOutput, error) {
 	return func(ctx context.Context, in *endpointInput) (*endpointOutput, error) {
@@ -169,7 +172,7 @@ func endpointCall(a *api, what string, do func(Endpoints, context.Context, strin
 }
 
 // endpoint makes the response of a call that returns an endpoint.
-func (a *api) endpoint(ctx context.Context, what string, do func(context.Context) (*endpoints.Endpoint, error)) (
+func (a endpointAPI) endpoint(ctx context.Context, what string, do func(context.Context) (*endpoints.Endpoint, error)) (
 	*endpointOutput, error,
 ) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
@@ -182,7 +185,7 @@ func (a *api) endpoint(ctx context.Context, what string, do func(context.Context
 }
 
 // endpointFault is the problem of a call that failed.
-func (a *api) endpointFault(ctx context.Context, what string, err error) error {
+func (a endpointAPI) endpointFault(ctx context.Context, what string, err error) error {
 	taken, isTaken := errors.AsType[*endpoints.TakenError](err)
 	switch {
 	case errors.Is(err, endpoints.ErrNotFound):
@@ -199,7 +202,7 @@ func (a *api) endpointFault(ctx context.Context, what string, err error) error {
 	return a.away(ctx, what, err)
 }
 
-func (a *api) createEndpoint(ctx context.Context, in *createEndpointInput) (*endpointOutput, error) {
+func (a endpointAPI) createEndpoint(ctx context.Context, in *createEndpointInput) (*endpointOutput, error) {
 	return a.endpoint(ctx, "register a webhook endpoint", func(ctx context.Context) (*endpoints.Endpoint, error) {
 		return a.cfg.Endpoints.Create(ctx, endpoints.Form{
 			ID: in.Body.ID, URL: &in.Body.URL, Headers: in.Body.Headers, Description: in.Body.Description,
@@ -208,7 +211,7 @@ func (a *api) createEndpoint(ctx context.Context, in *createEndpointInput) (*end
 	})
 }
 
-func (a *api) updateEndpoint(ctx context.Context, in *updateEndpointInput) (*endpointOutput, error) {
+func (a endpointAPI) updateEndpoint(ctx context.Context, in *updateEndpointInput) (*endpointOutput, error) {
 	return a.endpoint(ctx, "change a webhook endpoint", func(ctx context.Context) (*endpoints.Endpoint, error) {
 		return a.cfg.Endpoints.Update(ctx, in.ID, endpoints.Form{
 			URL: in.Body.URL, Headers: in.Body.Headers, Description: in.Body.Description,
@@ -216,7 +219,7 @@ func (a *api) updateEndpoint(ctx context.Context, in *updateEndpointInput) (*end
 	})
 }
 
-func (a *api) rotateEndpoint(ctx context.Context, in *rotateEndpointInput) (*endpointOutput, error) {
+func (a endpointAPI) rotateEndpoint(ctx context.Context, in *rotateEndpointInput) (*endpointOutput, error) {
 	var form endpoints.Form
 	if in.Body != nil {
 		form.Secret, form.Signing = in.Body.Secret, in.Body.Signing
@@ -226,7 +229,7 @@ func (a *api) rotateEndpoint(ctx context.Context, in *rotateEndpointInput) (*end
 	})
 }
 
-func (a *api) listEndpoints(ctx context.Context, in *listEndpointsInput) (*endpointsOutput, error) {
+func (a endpointAPI) listEndpoints(ctx context.Context, in *listEndpointsInput) (*endpointsOutput, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	all, err := a.cfg.Endpoints.List(ctx, in.Cursor, in.Limit)
@@ -244,7 +247,7 @@ func (a *api) listEndpoints(ctx context.Context, in *listEndpointsInput) (*endpo
 	return out, nil
 }
 
-func (a *api) removeEndpoint(ctx context.Context, in *endpointInput) (*struct{}, error) {
+func (a endpointAPI) removeEndpoint(ctx context.Context, in *endpointInput) (*struct{}, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	if err := a.cfg.Endpoints.Remove(ctx, in.ID); err != nil {
@@ -255,7 +258,7 @@ func (a *api) removeEndpoint(ctx context.Context, in *endpointInput) (*struct{},
 
 // endpointSecret shows a secret to whoever asks for it by name. It is shown nowhere else: a response that is logged or
 // kept, as those of other calls are, holds none; and one that got lost can be asked for again.
-func (a *api) endpointSecret(ctx context.Context, in *endpointInput) (*endpointSecretOutput, error) {
+func (a endpointAPI) endpointSecret(ctx context.Context, in *endpointInput) (*endpointSecretOutput, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	e, err := a.cfg.Endpoints.Get(ctx, in.ID)

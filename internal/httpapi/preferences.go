@@ -153,7 +153,10 @@ func matched(etag string) int64 {
 	return version
 }
 
-func (a *api) registerPreferences(h huma.API) {
+// preferenceAPI is the part about what users want.
+type preferenceAPI struct{ *api }
+
+func (a preferenceAPI) register(h huma.API) {
 	const path = "/v1/users/{user}/preferences"
 	errs := problems(http.StatusUnprocessableEntity)
 	h.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[Preferences](), true, "Preferences")
@@ -180,14 +183,14 @@ func (a *api) registerPreferences(h huma.API) {
 }
 
 // users checks the user's id and returns what keeps the preferences.
-func (a *api) users(userID string) (Users, error) {
+func (a preferenceAPI) users(userID string) (Users, error) {
 	if err := notification.CheckUserID(userID); err != nil {
 		return nil, problem(http.StatusUnprocessableEntity, summary(err))
 	}
 	return a.cfg.Users, nil
 }
 
-func (a *api) getPreferences(ctx context.Context, in *preferencesInput) (*preferencesOutput, error) {
+func (a preferenceAPI) getPreferences(ctx context.Context, in *preferencesInput) (*preferencesOutput, error) {
 	users, err := a.users(in.User)
 	if err != nil {
 		return nil, err
@@ -201,7 +204,7 @@ func (a *api) getPreferences(ctx context.Context, in *preferencesInput) (*prefer
 	return &preferencesOutput{etagOf(p.Version), showPreferences(p)}, nil
 }
 
-func (a *api) putPreferences(ctx context.Context, in *putPreferencesInput) (*preferencesOutput, error) {
+func (a preferenceAPI) putPreferences(ctx context.Context, in *putPreferencesInput) (*preferencesOutput, error) {
 	users, err := a.users(in.User)
 	if err != nil {
 		return nil, err
@@ -223,7 +226,7 @@ func (a *api) putPreferences(ctx context.Context, in *putPreferencesInput) (*pre
 	return &preferencesOutput{etagOf(p.Version), showPreferences(p)}, nil
 }
 
-func (a *api) deletePreferences(ctx context.Context, in *preferencesInput) (*struct{}, error) {
+func (a preferenceAPI) deletePreferences(ctx context.Context, in *preferencesInput) (*struct{}, error) {
 	users, err := a.users(in.User)
 	if err != nil {
 		return nil, err

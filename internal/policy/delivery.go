@@ -70,7 +70,10 @@ func (p *Policy) EndsAt(category string, channel notification.Channel, status in
 // deliveryKeys are the keys of a channel, which a category has too.
 var deliveryKeys = []string{"retry", "timeout", "concurrency"}
 
-func (d *document) readChannels(e entry) map[notification.Channel]Delivery {
+// deliveryReader reads how deliveries are made.
+type deliveryReader struct{ *document }
+
+func (d deliveryReader) readChannels(e entry) map[notification.Channel]Delivery {
 	entries, ok := d.entries(e.name, e.value)
 	if !ok {
 		return nil
@@ -95,7 +98,7 @@ func (d *document) readChannels(e entry) map[notification.Channel]Delivery {
 }
 
 // readDeliveryOf reads what a category says of deliveries, if it says anything.
-func (d *document) readDeliveryOf(p *Policy, path, category string, fields map[string]entry) {
+func (d deliveryReader) readDeliveryOf(p *Policy, path, category string, fields map[string]entry) {
 	said := d.readDelivery(path, fields)
 	if f, ok := fields["webhook"]; ok {
 		said.Final = d.readWebhook(join(path, "webhook"), f)
@@ -111,7 +114,7 @@ func (d *document) readDeliveryOf(p *Policy, path, category string, fields map[s
 }
 
 // readDelivery reads what the keys of a channel or a category say of deliveries.
-func (d *document) readDelivery(path string, fields map[string]entry) Delivery {
+func (d deliveryReader) readDelivery(path string, fields map[string]entry) Delivery {
 	var said Delivery
 	if f, ok := fields["retry"]; ok {
 		said.Retry = d.readRetry(join(path, "retry"), f)
@@ -129,7 +132,7 @@ func (d *document) readDelivery(path string, fields map[string]entry) Delivery {
 }
 
 // readWebhook reads what a category says of webhooks alone.
-func (d *document) readWebhook(path string, e entry) []int {
+func (d deliveryReader) readWebhook(path string, e entry) []int {
 	fields, ok := d.fields(path, e.value, "final")
 	if f, has := fields["final"]; has {
 		return d.readFinal(join(path, "final"), f.value)
@@ -141,7 +144,7 @@ func (d *document) readWebhook(path string, e entry) []int {
 }
 
 // readFinal reads a list of responses.
-func (d *document) readFinal(path string, node ast.Node) []int {
+func (d deliveryReader) readFinal(path string, node ast.Node) []int {
 	list, ok := node.(*ast.SequenceNode)
 	if !ok {
 		d.add(node, path, "must be a list of responses such as [400, 404] or [4xx]")
@@ -185,7 +188,7 @@ func statusOf(node ast.Node) int {
 }
 
 // readRetry reads how failed attempts are retried. What it does not say is zero, but the other one of two bounds.
-func (d *document) readRetry(path string, e entry) notification.Retry {
+func (d deliveryReader) readRetry(path string, e entry) notification.Retry {
 	var r notification.Retry
 	fields, ok := d.fields(path, e.value, "max_attempts", "min_backoff", "max_backoff", "schedule")
 	if !ok {
@@ -214,7 +217,7 @@ func (d *document) readRetry(path string, e entry) notification.Retry {
 }
 
 // readBackoff reads the bounds of the waits.
-func (d *document) readBackoff(path string, e entry, fields map[string]entry, r *notification.Retry) {
+func (d deliveryReader) readBackoff(path string, e entry, fields map[string]entry, r *notification.Retry) {
 	before := len(d.faults)
 	at := e.key
 	longest, hasLongest := fields["max_backoff"]
@@ -237,7 +240,7 @@ func (d *document) readBackoff(path string, e entry, fields map[string]entry, r 
 }
 
 // readSchedule reads the waits between attempts.
-func (d *document) readSchedule(path string, node ast.Node) []time.Duration {
+func (d deliveryReader) readSchedule(path string, node ast.Node) []time.Duration {
 	list, ok := node.(*ast.SequenceNode)
 	if !ok || len(list.Values) == 0 {
 		d.add(node, path, "must be a list of waits such as [5s, 5m, 2h]; for no retry write max_attempts: 1")

@@ -58,8 +58,11 @@ func (d *Digest) timing() string {
 // maxDigestTimes is how many times of the day a digest may have.
 const maxDigestTimes = 24
 
+// digestReader reads digests.
+type digestReader struct{ *document }
+
 // readDigest reads how what waits in a category goes as one.
-func (d *document) readDigest(path string, e entry) *Digest {
+func (d digestReader) readDigest(path string, e entry) *Digest {
 	path = join(path, e.name)
 	fields, ok := d.fields(path, e.value, "wait", "extend", "max", "at", "days", "max_items", "show", "except")
 	if !ok {
@@ -81,7 +84,7 @@ func (d *document) readDigest(path string, e entry) *Digest {
 }
 
 // readTiming reads when digests go.
-func (d *document) readTiming(path string, e entry, fields map[string]entry, digest *Digest) {
+func (d digestReader) readTiming(path string, e entry, fields map[string]entry, digest *Digest) {
 	var given []string
 	for _, name := range []string{"wait", "extend", "at"} {
 		if _, ok := fields[name]; ok {
@@ -112,20 +115,20 @@ func (d *document) readTiming(path string, e entry, fields map[string]entry, dig
 			timespan.Text(digest.Extend))
 	}
 	if f, ok := fields["at"]; ok {
-		digest.At = readList(d, join(path, "at"), f.value, `times such as ["09:00", "18:00"]`, d.readClock)
+		digest.At = readList(d.document, join(path, "at"), f.value, `times such as ["09:00", "18:00"]`, d.readClock)
 		if len(digest.At) == 0 || len(digest.At) > maxDigestTimes {
 			d.add(f.value, join(path, "at"), "must have 1 to %d times", maxDigestTimes)
 		}
 		slices.Sort(digest.At)
 	}
 	if f, ok := fields["days"]; ok {
-		if digest.Days = d.readDays(join(path, "days"), f.value); len(digest.At) == 0 {
+		if digest.Days = (hoursReader{d.document}).readDays(join(path, "days"), f.value); len(digest.At) == 0 {
 			d.add(f.value, join(path, "days"), "are those of at, which is missing")
 		}
 	}
 }
 
-func (d *document) readClock(path string, node ast.Node) calendar.Clock {
+func (d digestReader) readClock(path string, node ast.Node) calendar.Clock {
 	text, _ := scalar(node)
 	clock, err := calendar.ParseClock(text)
 	if err != nil {
@@ -135,7 +138,7 @@ func (d *document) readClock(path string, node ast.Node) calendar.Clock {
 }
 
 // readShow reads which of a digest's notifications a message shows.
-func (d *document) readShow(path string, node ast.Node, digest *Digest) {
+func (d digestReader) readShow(path string, node ast.Node, digest *Digest) {
 	fields, _ := d.fields(path, node, "items", "which")
 	if f, ok := fields["items"]; ok {
 		digest.Shown = d.wholeNumber(join(path, "items"), f.value, 1, MaxDigestItems)
@@ -150,7 +153,7 @@ func (d *document) readShow(path string, node ast.Node, digest *Digest) {
 }
 
 // checkDigest refuses a digest that can't be, and warns of one that can hardly be meant.
-func (d *document) checkDigest(path string, e entry, c Category) {
+func (d digestReader) checkDigest(path string, e entry, c Category) {
 	path = join(path, e.name)
 	switch waits := max(c.Digest.Wait, c.Digest.Max); {
 	case c.Bypass:
@@ -162,7 +165,7 @@ func (d *document) checkDigest(path string, e entry, c Category) {
 }
 
 // warnNightly warns of times of digests in quiet hours, in which nothing goes.
-func (d *document) warnNightly(p *Policy, categories entry) {
+func (d digestReader) warnNightly(p *Policy, categories entry) {
 	entries, _ := d.entries(categories.name, categories.value)
 	for _, e := range entries {
 		c := p.Categories[e.name]

@@ -61,8 +61,11 @@ var thens = []string{"hold", "digest", "drop", "passive", "off"}
 // String is the name in a policy.
 func (t Then) String() string { return thens[t] }
 
+// hoursReader reads time zones, windows and quiet hours.
+type hoursReader struct{ *document }
+
 // readTimeZone reads the name of a time zone.
-func (d *document) readTimeZone(e entry) string {
+func (d hoursReader) readTimeZone(e entry) string {
 	text, ok := scalar(e.value)
 	if !ok {
 		d.add(e.value, e.name, "must be the name of a time zone, such as Europe/Vienna")
@@ -73,7 +76,7 @@ func (d *document) readTimeZone(e entry) string {
 }
 
 // readWindows reads the windows by their names.
-func (d *document) readWindows(e entry) map[string]calendar.Window {
+func (d hoursReader) readWindows(e entry) map[string]calendar.Window {
 	entries, ok := d.entries(e.name, e.value)
 	if !ok {
 		return nil
@@ -89,7 +92,7 @@ func (d *document) readWindows(e entry) map[string]calendar.Window {
 	return windows
 }
 
-func (d *document) readWindow(path string, node ast.Node) calendar.Window {
+func (d hoursReader) readWindow(path string, node ast.Node) calendar.Window {
 	var window calendar.Window
 	before := len(d.faults)
 	fields, _ := d.fields(path, node, "closed", "open", "dates")
@@ -100,7 +103,7 @@ func (d *document) readWindow(path string, node ast.Node) calendar.Window {
 		window.Open = d.readRanges(join(path, "open"), f.value)
 	}
 	if f, ok := fields["dates"]; ok {
-		window.Dates = readList(d, join(path, "dates"), f.value, "dates such as [2026-12-24]", d.readDate)
+		window.Dates = readList(d.document, join(path, "dates"), f.value, "dates such as [2026-12-24]", d.readDate)
 	}
 	if len(d.faults) > before {
 		return window
@@ -135,7 +138,7 @@ func readList[T any](d *document, path string, node ast.Node, example string, re
 // maxListed is how many ranges, dates or days a list may have.
 const maxListed = 366
 
-func (d *document) readDate(path string, node ast.Node) calendar.Date {
+func (d hoursReader) readDate(path string, node ast.Node) calendar.Date {
 	text, _ := scalar(node)
 	date, err := calendar.ParseDate(text)
 	if err != nil {
@@ -144,11 +147,11 @@ func (d *document) readDate(path string, node ast.Node) calendar.Date {
 	return date
 }
 
-func (d *document) readRanges(path string, node ast.Node) []calendar.Range {
-	return readList(d, path, node, `ranges such as [{days: mon-fri, from: "22:00", to: "08:00"}]`, d.readRange)
+func (d hoursReader) readRanges(path string, node ast.Node) []calendar.Range {
+	return readList(d.document, path, node, `ranges such as [{days: mon-fri, from: "22:00", to: "08:00"}]`, d.readRange)
 }
 
-func (d *document) readRange(path string, node ast.Node) calendar.Range {
+func (d hoursReader) readRange(path string, node ast.Node) calendar.Range {
 	var r calendar.Range
 	fields, ok := d.fields(path, node, "days", "from", "to")
 	if !ok {
@@ -173,7 +176,7 @@ func (d *document) readRange(path string, node ast.Node) calendar.Range {
 }
 
 // readDays reads mon-fri, or a list of such. It refuses a list of none, which would mean every day.
-func (d *document) readDays(path string, node ast.Node) calendar.Days {
+func (d hoursReader) readDays(path string, node ast.Node) calendar.Days {
 	if _, ok := scalar(node); ok {
 		return d.readWeekdays(path, node)
 	}
@@ -181,14 +184,14 @@ func (d *document) readDays(path string, node ast.Node) calendar.Days {
 		d.add(node, path, "names no day; leave it out for every day")
 	}
 	var days calendar.Days
-	for _, some := range readList(d, path, node, "weekdays such as mon-fri, or [sat, sun]", d.readWeekdays) {
+	for _, some := range readList(d.document, path, node, "weekdays such as mon-fri, or [sat, sun]", d.readWeekdays) {
 		days |= some
 	}
 	return days
 }
 
 // readWeekdays reads mon-fri. It takes no list: through an alias, a list may lie in itself.
-func (d *document) readWeekdays(path string, node ast.Node) calendar.Days {
+func (d hoursReader) readWeekdays(path string, node ast.Node) calendar.Days {
 	text, ok := scalar(node)
 	if !ok {
 		d.add(node, path, "must be weekdays such as mon-fri")
@@ -202,7 +205,7 @@ func (d *document) readWeekdays(path string, node ast.Node) calendar.Days {
 }
 
 // readQuietHours reads when users are not to be disturbed, in one of the windows.
-func (d *document) readQuietHours(e entry, windows map[string]calendar.Window) *QuietHours {
+func (d hoursReader) readQuietHours(e entry, windows map[string]calendar.Window) *QuietHours {
 	quiet := &QuietHours{Spread: DefaultSpread, ExemptFrom: notification.PriorityCritical}
 	fields, ok := d.fields(e.name, e.value, "window", "spread", "exempt_priority", "required")
 	if !ok {
@@ -237,7 +240,7 @@ func (d *document) readQuietHours(e entry, windows map[string]calendar.Window) *
 }
 
 // readThen reads what becomes of a category's notifications in quiet hours.
-func (d *document) readThen(path string, e entry) Then {
+func (d hoursReader) readThen(path string, e entry) Then {
 	path = join(path, e.name)
 	fields, ok := d.fields(path, e.value, "then")
 	if !ok {

@@ -70,11 +70,11 @@ func (d *document) readPolicy(p *Policy, root ast.Node) {
 		p.BypassPriority = d.readPriority(e)
 	}
 	if e, ok := fields["retry"]; ok {
-		said := notification.DeliverySettings{Retry: d.readRetry(e.name, e)}
+		said := notification.DeliverySettings{Retry: deliveryReader{d}.readRetry(e.name, e)}
 		p.Retry = said.Over(notification.DefaultDelivery()).Retry
 	}
 	if e, ok := fields["channels"]; ok {
-		p.Channels = d.readChannels(e)
+		p.Channels = deliveryReader{d}.readChannels(e)
 	}
 	d.readHours(p, fields)
 	d.placeCaps(p)
@@ -83,16 +83,16 @@ func (d *document) readPolicy(p *Policy, root ast.Node) {
 // readHours reads what depends on the clock on the user's wall.
 func (d *document) readHours(p *Policy, fields map[string]entry) {
 	if e, ok := fields["time_zone"]; ok {
-		p.TimeZone = d.readTimeZone(e)
+		p.TimeZone = hoursReader{d}.readTimeZone(e)
 	}
 	if e, ok := fields["windows"]; ok {
-		p.Windows = d.readWindows(e)
+		p.Windows = hoursReader{d}.readWindows(e)
 	}
 	if e, ok := fields["quiet_hours"]; ok {
-		p.QuietHours = d.readQuietHours(e, p.Windows)
+		p.QuietHours = hoursReader{d}.readQuietHours(e, p.Windows)
 		if len(d.faults) == 0 {
 			d.checkPatience(p, e, fields["categories"])
-			d.warnNightly(p, fields["categories"])
+			digestReader{d}.warnNightly(p, fields["categories"])
 		}
 	}
 }
@@ -170,17 +170,17 @@ func (d *document) readCategory(p *Policy, path string, e entry) Category {
 	if f, ok := fields["bypass"]; ok {
 		c.Bypass = d.flag(join(path, "bypass"), f.value)
 	}
-	d.readDeliveryOf(p, path, e.name, fields)
+	deliveryReader{d}.readDeliveryOf(p, path, e.name, fields)
 	if f, ok := fields["quiet_hours"]; ok {
-		c.Quiet = d.readThen(path, f)
+		c.Quiet = hoursReader{d}.readThen(path, f)
 	}
 	c.MaxDefer = d.defaultMaxDefer(c)
 	if f, ok := fields["max_defer"]; ok {
 		c.MaxDefer = d.duration(join(path, "max_defer"), f.value, 1, MaxWait)
 	}
 	if f, ok := fields["digest"]; ok {
-		if c.Digest = d.readDigest(path, f); c.Digest != nil {
-			d.checkDigest(path, f, c)
+		if c.Digest = (digestReader{d}).readDigest(path, f); c.Digest != nil {
+			digestReader{d}.checkDigest(path, f, c)
 		}
 	}
 	if f, ok := fields["overflow"]; ok {
