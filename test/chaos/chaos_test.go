@@ -97,7 +97,7 @@ func (y *tally) String() string {
 // CHAOS_MINUTES when to end at the latest, CHAOS_WORKERS how many at once.
 func TestChaos(t *testing.T) { //nolint:tparallel // the subtest ends when all its own have: what they found is told then
 	t.Parallel()
-	schedules, seed := number(t, "CHAOS_SCHEDULES", 60), number(t, "CHAOS_SEED", 1)
+	schedules, seed := number(t, "CHAOS_SCHEDULES", 40), number(t, "CHAOS_SEED", 1)
 	workers := cmp.Or(number(t, "CHAOS_WORKERS", 2), 1)
 	started, limit := time.Now(), time.Duration(number(t, "CHAOS_MINUTES", 10))*time.Minute
 	y := &tally{faults: map[string]int{}}

@@ -124,7 +124,8 @@ func (w *world) checkEnd(e *entry, end ending) string {
 			return "but nothing replaced it"
 		}
 	case notification.StatusFailed:
-		if !w.ledger.refused[e.ID] && (end.reason != notification.ReasonCrashLoop || w.blows() < 3) &&
+		crashed := end.reason == notification.ReasonCrashLoop || end.reason == notification.ReasonDigest
+		if !w.ledger.refused[e.ID] && (!crashed || w.blows() < 3) &&
 			!strings.HasPrefix(end.reason, notification.ReasonMaxAttempts) {
 			return "but its provider did not refuse it"
 		}

@@ -31,7 +31,7 @@ var mutations = map[string]mutation{
 		"WHERE NOT unchecked AND due_at <= now()": "WHERE NOT unchecked AND due_at <= now() AND false",
 	}, tilt: durable},
 	"ends of Redis are forgotten": {defect: "2: ends decided in Redis are dropped", statements: map[string]string{
-		"n.status = 'sending' AND n.claimed_until < clock_timestamp()":     "false",
+		"(n.digest_id = '' OR NOT $5)\n\t\tOR ":                            "(n.digest_id = '' OR NOT $5)\n\t\tOR false AND ",
 		"n.id IS NULL OR n.ended_at IS NOT NULL OR d.id IS NOT NULL\nFROM": "true\nFROM",
 	}, tilt: durable},
 	"the newest is not remembered": {defect: "3: collapse keys deliver the older one", scripts: map[string]string{

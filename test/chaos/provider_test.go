@@ -258,7 +258,7 @@ func (p provider) Send(ctx context.Context, m push.Message) error {
 		p.w.sleep(ctx, p.proc, time.Hour)
 		return &push.Error{Class: push.Ambiguous, Code: "timeout", Err: errLate}
 	case refused:
-		p.w.ledger.refuses(m.ID)
+		p.w.ledger.refuses(append([]string{m.ID}, itemsOf(m)...))
 		return &push.Error{Class: push.Permanent, Code: "400"}
 	case throttled:
 		return &push.Error{Class: push.Throttled, Code: "429", RetryAfter: 2 * time.Second}
@@ -272,10 +272,12 @@ func (p provider) Send(ctx context.Context, m push.Message) error {
 	return &push.Error{Class: push.Transient, Code: "connection_refused", Unsent: true, Err: errCut}
 }
 
-func (l *ledger) refuses(id string) {
+func (l *ledger) refuses(ids []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.refused[id] = true
+	for _, id := range ids {
+		l.refused[id] = true
+	}
 }
 
 // begins checks whether a delivery may begin: nothing newer with its collapse key may have been delivered before it was

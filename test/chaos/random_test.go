@@ -279,7 +279,7 @@ func (r *random) accept() move {
 		r.ids = append(r.ids, it.ID)
 		items = append(items, it)
 	}
-	for r.digests != nil && r.digests.IntN(5) > 0 {
+	for r.digests != nil && r.digests.IntN(4) > 0 && len(r.ids) < 30 { // some limits are slow
 		it := item{ID: "n" + strconv.Itoa(len(r.ids)+1), User: "ada", Category: "news", Priority: 3 + r.digests.IntN(2)}
 		if r.digests.IntN(8) == 0 {
 			it.ExpiresIn = 500 + r.digests.IntN(8000)

@@ -24,6 +24,21 @@ func ends() []*night {
 			do:     "Go to [PacerDeferredTooLong](#pacerdeferredtoolong).",
 		},
 		{
+			title: "Too many waited",
+			policy: "version: 1\ncategories:\n  default: {limits: [{max: 1, per: 1h}], " +
+				"overflow: [{when: {waiting: 1}, then: drop_new}]}\n",
+			trouble: func(d *deployment) {
+				for _, id := range []string{"n0", "first"} {
+					d.post(id, "")
+				}
+				d.is("n0", "delivered")
+				d.is("first", "deferred")
+				d.post("n1", "")
+				d.is("n1", "expired")
+			},
+			do: "Slow down the producer, or change the category's `overflow` in the policy.",
+		},
+		{
 			title: "Its expires_at came first",
 			trouble: func(d *deployment) {
 				d.delivered("n0", `,"category":"chat"`)

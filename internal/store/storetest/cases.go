@@ -348,7 +348,7 @@ func overflowsAtOnce(p *probe) {
 	}
 	stay := 0
 	for _, n := range all {
-		if p.lookUp(n.ID).Status.Waiting() {
+		if !n.Dropped && p.lookUp(n.ID).Status.Waiting() {
 			stay++
 		}
 	}
