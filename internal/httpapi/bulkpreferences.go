@@ -129,7 +129,8 @@ func (a preferenceAPI) readUserPreferences(item json.RawMessage) (string, *notif
 }
 
 // setManyPreferences writes preferences, some at a time. Batches take turns.
-func (a preferenceAPI) setManyPreferences(ctx context.Context, users []string, wanted map[string]*notification.Preferences,
+func (a preferenceAPI) setManyPreferences(
+	ctx context.Context, users []string, wanted map[string]*notification.Preferences,
 ) error {
 	for some := range slices.Chunk(users, preferencesAtOnce) {
 		select {

@@ -161,9 +161,9 @@ func (a endpointAPI) register(h huma.API) {
 }
 
 // endpointCall makes the handler of a call that only names an endpoint.
-func endpointCall(a endpointAPI, what string, do func(Endpoints, context.Context, string) (*endpoints.Endpoint, error)) func(
-	context.Context, *endpointInput,
-) (*endpointOutput, error) {
+func endpointCall(
+	a endpointAPI, what string, do func(Endpoints, context.Context, string) (*endpoints.Endpoint, error),
+) func(context.Context, *endpointInput) (*endpointOutput, error) {
 	return func(ctx context.Context, in *endpointInput) (*endpointOutput, error) {
 		return a.endpoint(ctx, what, func(ctx context.Context) (*endpoints.Endpoint, error) {
 			return do(a.cfg.Endpoints, ctx, in.ID)

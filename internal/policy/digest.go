@@ -122,7 +122,7 @@ func (d digestReader) readTiming(path string, e entry, fields map[string]entry, 
 		slices.Sort(digest.At)
 	}
 	if f, ok := fields["days"]; ok {
-		if digest.Days = (hoursReader{d.document}).readDays(join(path, "days"), f.value); len(digest.At) == 0 {
+		if digest.Days = hoursReader(d).readDays(join(path, "days"), f.value); len(digest.At) == 0 {
 			d.add(f.value, join(path, "days"), "are those of at, which is missing")
 		}
 	}
