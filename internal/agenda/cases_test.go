@@ -55,9 +55,8 @@ func (w *world) wantNothingLeft() {
 // What comes back untried and has been replaced meanwhile leaves its slot to what waits, at once.
 func TestTheSlotOfWhatIsReplacedIsUsed(t *testing.T) {
 	t.Parallel()
-	w := setup(t, agenda.Settings{Plan: throttle.Plan{
-		Rules: []throttle.Rule{{Max: 1, Per: time.Hour, Kind: throttle.KindCap}},
-	}})
+	limit := throttle.Rule{Max: 1, Per: time.Hour, Kind: throttle.KindCap}
+	w := setup(t, agenda.Settings{Plan: throttle.Plan{Rules: []throttle.Rule{limit}}})
 	w.accept(agenda.Entry{Category: "news", CollapseKey: "score"})
 	w.serve()
 	waits := w.accept(agenda.Entry{})

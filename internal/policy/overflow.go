@@ -105,7 +105,7 @@ func (d ladderReader) readWhen(path string, e entry, rung *notification.Rung) {
 func (d ladderReader) readAction(path string, e entry, rung *notification.Rung) {
 	text, _ := scalar(e.value)
 	if !slices.Contains(overflowActions, text) && strings.Contains(e.value.String(), "channel:") {
-		d.add(e.value, path, "can't move it to another channel, which is not there yet; must be one of %s",
+		d.add(e.value, path, "can't move it to another channel; must be one of %s",
 			strings.Join(overflowActions, ", "))
 	} else if !slices.Contains(overflowActions, text) {
 		d.add(e.value, path, "must be one of %s, is %s%s", strings.Join(overflowActions, ", "),

@@ -99,8 +99,8 @@ func TestChatRoomGoesAsDigests(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	all := s.Finish().All
-	if all.Delivered != all.Arrivals || all.Messages*100 > all.Arrivals*51 || all.Wait.P95 > 300 || all.Wait.Max > 300 {
+	if all := s.Finish().All; all.Delivered != all.Arrivals || all.Messages*100 > all.Arrivals*51 ||
+		all.Wait.P95 > 300 || all.Wait.Max > 300 {
 		t.Errorf("%+v", all)
 	}
 }

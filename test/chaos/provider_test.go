@@ -1,6 +1,7 @@
 package chaos_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -176,10 +177,7 @@ func (l *ledger) reached(p *process, op *operation, m push.Message, told bool) *
 
 // itemsOf are those that go with a message as a digest.
 func itemsOf(m push.Message) (ids []string) {
-	if m.Digest == nil {
-		return nil
-	}
-	for _, item := range m.Digest.Items {
+	for _, item := range cmp.Or(m.Digest, &notification.Digest{}).Items {
 		if item.ID != m.ID {
 			ids = append(ids, item.ID)
 		}
@@ -258,7 +256,7 @@ func (p provider) Send(ctx context.Context, m push.Message) error {
 		p.w.sleep(ctx, p.proc, time.Hour)
 		return &push.Error{Class: push.Ambiguous, Code: "timeout", Err: errLate}
 	case refused:
-		p.w.ledger.refuses(append([]string{m.ID}, itemsOf(m)...))
+		p.w.ledger.refuses(m)
 		return &push.Error{Class: push.Permanent, Code: "400"}
 	case throttled:
 		return &push.Error{Class: push.Throttled, Code: "429", RetryAfter: 2 * time.Second}
@@ -272,10 +270,10 @@ func (p provider) Send(ctx context.Context, m push.Message) error {
 	return &push.Error{Class: push.Transient, Code: "connection_refused", Unsent: true, Err: errCut}
 }
 
-func (l *ledger) refuses(ids []string) {
+func (l *ledger) refuses(m push.Message) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, id := range ids {
+	for _, id := range append(itemsOf(m), m.ID) {
 		l.refused[id] = true
 	}
 }

@@ -280,11 +280,11 @@ func (r *random) accept() move {
 		items = append(items, it)
 	}
 	for r.digests != nil && r.digests.IntN(4) > 0 && len(r.ids) < 30 { // some limits are slow
-		it := item{ID: "n" + strconv.Itoa(len(r.ids)+1), User: "ada", Category: "news", Priority: 3 + r.digests.IntN(2)}
-		if r.digests.IntN(8) == 0 {
-			it.ExpiresIn = 500 + r.digests.IntN(8000)
-		}
-		r.ids, items = append(r.ids, it.ID), append(items, it)
+		r.ids = append(r.ids, "n"+strconv.Itoa(len(r.ids)+1))
+		items = append(items, item{
+			ID: r.ids[len(r.ids)-1], User: "ada", Category: "news", Priority: 3 + r.digests.IntN(2),
+			ExpiresIn: r.digests.IntN(8) / 7 * (500 + r.digests.IntN(8000)),
+		})
 	}
 	return move{Do: "accept", Items: items}
 }

@@ -24,15 +24,11 @@ func ends() []*night {
 			do:     "Go to [PacerDeferredTooLong](#pacerdeferredtoolong).",
 		},
 		{
-			title: "Too many waited",
-			policy: "version: 1\ncategories:\n  default: {limits: [{max: 1, per: 1h}], " +
-				"overflow: [{when: {waiting: 1}, then: drop_new}]}\n",
+			title:  "Too many waited",
+			policy: "version: 1\ncategories: {default: {limits: [{max: 1, per: 1h}], overflow: [{when: {waiting: 1}, then: drop_new}]}}\n",
 			trouble: func(d *deployment) {
-				for _, id := range []string{"n0", "first"} {
-					d.post(id, "")
-				}
-				d.is("n0", "delivered")
-				d.is("first", "deferred")
+				d.delivered("n0", "")
+				d.post("first", "")
 				d.post("n1", "")
 				d.is("n1", "expired")
 			},
