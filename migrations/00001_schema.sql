@@ -164,7 +164,7 @@ CREATE TABLE pacer.partitions (
     partition  integer PRIMARY KEY,
     epoch      bigint NOT NULL,
     rebuilt_at bigint NOT NULL,
-    -- moved names the events of deferrals that were read from the partition last.
+    -- moved names the events that were read from the partition last.
     moved      text COLLATE "C" NOT NULL DEFAULT ''
 );
 
@@ -288,8 +288,10 @@ BEGIN
         IF wanted IS NOT NULL THEN
             INSERT INTO pacer.happened
                 (at, type, notification_id, user_id, category, status, reason, attempt, policy_version)
-            SELECT ended_at, 'notification.' || status, id, user_id, category, status, reason, attempts, policy_version
-            FROM after WHERE ended_at IS NOT NULL AND 'notification.' || status = ANY (wanted)
+            SELECT ended_at, told.type, id, user_id, category, status, told.reason, attempts, policy_version
+            FROM after, LATERAL (VALUES ('notification.' || status, reason),
+                (CASE WHEN status = 'delivered' AND digest_id NOT IN ('', id) THEN 'notification.digested' END, digest_id)
+            ) AS told(type, reason) WHERE ended_at IS NOT NULL AND told.type = ANY (wanted)
                 AND id NOT IN (SELECT id FROM before WHERE ended_at IS NOT NULL);
         END IF;
     ELSIF tried <> 0 THEN

@@ -18,13 +18,17 @@ import (
 	"github.com/pacer-notify/pacer/internal/throttle"
 )
 
-// eventLetters are the letters of the events that scripts write, by type. In a guarded store they write those of
-// deferrals only: nobody else knows when these happen.
+// eventLetters are the letters of the events that scripts write, by type.
 var eventLetters = map[events.Type]string{
 	events.Delivered: keyspace.States.Delivered, events.Failed: keyspace.States.Failed,
 	events.Expired: keyspace.States.Expired, events.Cancelled: keyspace.States.Cancelled,
 	events.Replaced: keyspace.States.Replaced, events.Deferred: keyspace.States.Deferred,
+	events.Digested: keyspace.States.Digested, events.Overflow: keyspace.States.Overflow,
 }
+
+// onlyHere reports whether nobody but the scripts knows when events of a type happen. In a guarded store they write no
+// others.
+func onlyHere(of events.Type) bool { return of == events.Deferred || of == events.Overflow }
 
 // eventsBatch is how many events are moved at once.
 const eventsBatch = 1000
@@ -47,7 +51,7 @@ func (e *Events) Want(types []string) error {
 	}
 	var letters strings.Builder
 	for _, of := range types {
-		if !e.agendas.cfg.Guarded || of == events.Deferred {
+		if !e.agendas.cfg.Guarded || onlyHere(of) {
 			letters.WriteString(eventLetters[of])
 		}
 	}
@@ -63,7 +67,8 @@ func (e *Events) Wants(of string) bool { return strings.Contains(*e.wanted.Load(
 
 // Written reports whether the partitions may have events: somebody wants some that are written here.
 func (e *Events) Written() bool {
-	return *e.wanted.Load() != ",," && (!e.agendas.cfg.Guarded || e.Wants(events.Deferred))
+	return *e.wanted.Load() != ",," &&
+		(!e.agendas.cfg.Guarded || e.Wants(events.Deferred) || e.Wants(events.Overflow))
 }
 
 // Each calls move with the events of a partition, some at a time, oldest first, and a name for these. When a
@@ -104,7 +109,7 @@ func (e *Events) read(text string) events.Event {
 	of.Attempt, _ = strconv.Atoi(f[5])
 	for name, letter := range eventLetters {
 		if letter == f[0] {
-			of.Type, of.Status, of.NotificationID = name, strings.TrimPrefix(name, "notification."), f[2]
+			of.Type, of.Status, of.NotificationID = name, events.StatusOf(name), f[2]
 		}
 	}
 	switch of.Type {

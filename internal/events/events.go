@@ -5,9 +5,12 @@ package events
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/pacer-notify/pacer/internal/notification"
 )
 
 // Type says what happened.
@@ -24,16 +27,31 @@ const (
 	Cancelled Type = "notification.cancelled"
 	Replaced  Type = "notification.replaced"
 	// Deferred happens once to a notification, the first time that a limit, quiet hours or a digest to come hold it.
-	Deferred          Type = "notification.deferred"
+	Deferred Type = "notification.deferred"
+	// Digested happens to a notification that was delivered in the message of another one, besides Delivered.
+	Digested Type = "notification.digested"
+	// Overflow happens when a rung of an overflow ladder does something to a notification.
+	Overflow          Type = "overflow"
 	DeviceDeactivated Type = "device.deactivated"
 )
 
 // Types are all that a deployment may want or not. Those of endpoints are few, and always written.
-var Types = []Type{Delivered, Failed, Expired, Cancelled, Replaced, Deferred, DeviceDeactivated}
+var Types = []Type{Delivered, Failed, Expired, Cancelled, Replaced, Deferred, Digested, Overflow, DeviceDeactivated}
 
-// DefaultTypes are all but those of which a notification has one besides its end.
+// DefaultTypes are all but those that many notifications have besides their end.
 func DefaultTypes() []Type {
-	return slices.DeleteFunc(slices.Clone(Types), func(t Type) bool { return t == Deferred })
+	return slices.DeleteFunc(slices.Clone(Types), func(t Type) bool { return t == Deferred || t == Digested })
+}
+
+// StatusOf is the status that a notification has after an event of a type, or as what it is listed.
+func StatusOf(of Type) string {
+	switch status, is := strings.CutPrefix(of, "notification."); {
+	case of == Digested:
+		return string(notification.StatusDelivered)
+	case is:
+		return status
+	}
+	return ""
 }
 
 // Event is something that happened. It never holds content or a target.

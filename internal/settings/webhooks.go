@@ -20,8 +20,8 @@ type Webhooks struct {
 	// EventsEndpoints are URLs that get the events of this deployment. Defaults to none.
 	EventsEndpoints []string `name:"events-endpoints" placeholder:"URL" json:"-" help:"URLs that get the events of this deployment, such as notification.failed, as Standard Webhooks. GET /v1/events lists the same events. Without any, only events of webhook endpoints are kept. Default: none."`
 	// EventsTypes are the types of the events that are written, besides those of endpoints. Defaults to all but
-	// notification.deferred.
-	EventsTypes []string `name:"events-types" placeholder:"TYPE" json:"-" help:"Types of events to keep and send, besides those of webhook endpoints, which always are; none: no others. All processes with --events-endpoints must set the same. Default: all but notification.deferred."`
+	// notification.deferred and notification.digested.
+	EventsTypes []string `name:"events-types" placeholder:"TYPE" json:"-" help:"Types of events to keep and send, besides those of webhook endpoints, which always are; none: no others. All processes with --events-endpoints must set the same. Default: all but notification.deferred and notification.digested."`
 	// EventsSecret signs them. Defaults to --webhook-secret.
 	EventsSecret string `name:"events-secret" placeholder:"SECRET" json:"-" help:"Standard Webhooks secret (whsec_... or whsk_...) that signs events, or file:PATH. While you replace it, give both: NEW,OLD. Default: --webhook-secret."`
 }

@@ -75,6 +75,9 @@ type states struct {
 	// These two stand in the history only.
 	Arrived  string `letter:"A"`
 	Deferred string `letter:"W"`
+	// These two stand in events only.
+	Digested string `letter:"G"`
+	Overflow string `letter:"O"`
 }
 
 // lettered gives each field of a struct its letters.

@@ -107,6 +107,19 @@ function events.tell(...)
   end
 end
 
+-- events.tell_end tells of the end of a notification, and that it was delivered in the message of another.
+function events.tell_end(id, category, state, reason)
+  local digested = reason == 'digest' and state == S.delivered and events.wants(S.digested)
+  if not digested and not events.wants(state) then return end
+  local user, generation, returned, basis, carrier = unpack(redis.call('HMGET', partition .. 'n:' .. id, F.user,
+    F.generation, F.returned, F.basis, F.digest))
+  local function tell(what, why)
+    events.tell(what, digits(now), id, user or '', category or '', digits((generation or 0) - (returned or 0)), basis or '', why)
+  end
+  if events.wants(state) then tell(state, reason) end
+  if digested then tell(S.digested, carrier or '') end
+end
+
 -- events.tell_deferred tells that one of a backlog was deferred at a moment, by a rule.
 function events.tell_deferred(agenda, backlog, id, at, rule)
   events.tell(S.deferred, digits(at), id, agenda.user, backlog.category, '0', '', digits(rule))

@@ -31,10 +31,7 @@ do
     count(state, 1)
     if ENDS[reason] and state ~= S.replaced then count(ENDS[reason], 1) end
     note_history(state, category)
-    if events.wants(state) then
-      local user, generation, returned, basis = unpack(redis.call('HMGET', key, F.user, F.generation, F.returned, F.basis))
-      events.tell(state, digits(now), id, user or '', category or '', digits((generation or 0) - (returned or 0)), basis or '', reason)
-    end
+    events.tell_end(id, category, state, reason)
     if not GUARDED then return end
     if detail then reason = reason .. '\t' .. detail end
     redis.call('HSET', partition .. 'z', id, state .. digits(now) .. ' ' .. reason)
@@ -112,8 +109,8 @@ local function advance_retry(agenda, id, due, back)
   return due
 end
 
--- remove_waiting takes a notification out of its backlog, or out of what is later, and returns its category, and whether
--- it carries a digest that may have reached somebody. It returns false when the notification is in neither. Its caller has
+-- remove_waiting takes a notification out of its backlog, or out of what is later, and returns its category, whether it
+-- carries a digest that may have reached somebody, and when it expires. It returns false when the notification is in neither. Its caller has
 -- to call cover_rest, unless it looks at all that waits.
 local function remove_waiting(agenda, id)
   local key = partition .. 'n:' .. id
@@ -138,7 +135,7 @@ local function remove_waiting(agenda, id)
   end
   release_collapse(category, agenda.user, id, collapse)
   if expires then redis.call('ZREM', partition .. 'y', id) end
-  return category, frozen
+  return category, frozen, expires
 end
 
 -- return_to_backlog puts a known notification into its backlog, at the place of its priority and arrival. One that

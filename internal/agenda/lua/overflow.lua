@@ -9,16 +9,21 @@ do
   local OVERFLOW_READ = 1000
 
   -- overflow.note notes for the caller what a rung did to a notification: it stands among the deferrals, with the
-  -- notification for how many, and what was done for the rule: "unbounded" where many wait and no ladder is.
+  -- notification for how many, and what was done for the rule: "unbounded" where many wait and no ladder is. Of what was
+  -- accepted it tells.
   function overflow.note(user, category, what, action)
     local i = #deferrals
     deferrals[i + 1], deferrals[i + 2], deferrals[i + 3], deferrals[i + 4] = user, category, what, action
+    if what ~= '' and action ~= 'refuse' and events.wants(S.overflow) then
+      events.tell(S.overflow, digits(now), what, user, category, '0', '', action)
+    end
   end
 
-  -- overflow.bundle has a backlog go as digests until it is empty.
-  function overflow.bundle(agenda, backlog)
+  -- overflow.bundle has a backlog go as digests until it is empty, because of a notification.
+  function overflow.bundle(agenda, backlog, id)
     backlog.bundled = true
     mark_changed(agenda, backlog)
+    overflow.note(agenda.user, backlog.category, id, 'digest')
   end
 
   -- overflow.end_one ends one that waits, and what it carries.

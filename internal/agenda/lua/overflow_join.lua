@@ -27,7 +27,7 @@ local function judge_waiting(agenda, n, retention)
       local ends, decided = nil, true
       if action == 'keep' or action == 'digest' then
         grows, decided = most, false
-        if action == 'digest' and not backlog.bundled then overflow.bundle(agenda, backlog) end
+        if action == 'digest' and not backlog.bundled then overflow.bundle(agenda, backlog, n.id) end
       elseif action == 'refuse' then
         ends = not GUARDED and 'refuse' or nil
       elseif action == 'drop_new' then

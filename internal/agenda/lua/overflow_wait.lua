@@ -32,7 +32,7 @@ function overflow.first(agenda, backlog, ladder, distance)
     else
       if not may_end(agenda) then return false end
       if grows then
-        overflow.bundle(agenda, backlog)
+        overflow.bundle(agenda, backlog, backlog.first.id)
         return true
       elseif rung.action ~= 'replace' then
         budget = budget - 1
@@ -92,7 +92,7 @@ do
         overflow.most_in_time(backlog, rung.wait, at_once(backlog, category_settings.digest)) or 0
       if most > 0 and grows and size_of(backlog) > most then
         if bundles then
-          if may_end(agenda) then overflow.bundle(agenda, backlog) end
+          if may_end(agenda) then overflow.bundle(agenda, backlog, backlog.first.id) end
           return false
         end
         above = rung.wait

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pacer-notify/pacer/internal/dispatch"
+	"github.com/pacer-notify/pacer/internal/events"
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
@@ -276,9 +277,13 @@ func dropped(p *probe) {
 	p.want(exempt.ID, notification.StatusDelivered, 1, "")
 }
 
-// overflows: where two wait, a ladder does what it says with more; what it ends says so, before and after the
-// background work, and what it refuses is unknown.
+// overflows: where two wait, a ladder does what it says with more, of which events tell; what it ends says so, before
+// and after the background work, and what it refuses is unknown.
 func overflows(p *probe) {
+	if err := p.Want(p.Context(), []string{events.Overflow}); err != nil {
+		p.Fatal(err)
+	}
+	told := map[string]string{}
 	const queued, expired, replaced = notification.StatusQueued, notification.StatusExpired, notification.StatusReplaced
 	var all []*notification.Notification
 	var want []notification.Status
@@ -287,6 +292,7 @@ func overflows(p *probe) {
 		notification.OverflowDropOldest: {expired, expired, queued, queued},
 		notification.OverflowReplace:    {replaced, replaced, queued, queued},
 		notification.OverflowRefuse:     {queued, queued, "", ""},
+		notification.OverflowDigest:     {queued, queued, queued, queued},
 	} {
 		for i, end := range ends {
 			n := p.notification(func(n *notification.Notification) { n.Category = "overflow-" + string(action) })
@@ -295,7 +301,9 @@ func overflows(p *probe) {
 			if refused != (end == "") || n.Dropped != (action == notification.OverflowDropNew && i > 1) {
 				p.Fatalf("%s: %d was accepted as %+v", action, i, a)
 			}
-			all, want = append(all, n), append(want, end)
+			if all, want = append(all, n), append(want, end); end.Ended() || action == notification.OverflowDigest && i == 2 {
+				told[n.ID+" overflow"] = string(action)
+			}
 		}
 	}
 	for round := range 2 {
@@ -326,6 +334,7 @@ func overflows(p *probe) {
 			p.Fatal(err)
 		}
 	}
+	p.wantEvents(told)
 }
 
 // overflowsAtOnce: however many come at once, exactly as many stay as the ladder says.

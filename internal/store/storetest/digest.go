@@ -48,7 +48,7 @@ func (p *probe) group() (group, others []*notification.Notification) {
 // goesAsOne: what waits of a group goes as one admission and one delivery, and each of it ends with that, of which an
 // event tells; what is urgent, and what is of another group, goes alone.
 func goesAsOne(p *probe) {
-	if err := p.Want(p.Context(), events.DefaultTypes()); err != nil {
+	if err := p.Want(p.Context(), events.Types); err != nil {
 		p.Fatal(err)
 	}
 	group, others := p.group()
@@ -79,7 +79,8 @@ func goesAsOne(p *probe) {
 	}
 	p.wantEvents(map[string]string{
 		group[0].ID + " delivered": wasDelivered.Reason, group[1].ID + " delivered": notification.ReasonDigest,
-		group[2].ID + " delivered":  notification.ReasonDigest,
+		group[2].ID + " delivered": notification.ReasonDigest,
+		group[1].ID + " digested":  group[0].ID, group[2].ID + " digested": group[0].ID,
 		others[0].ID + " delivered": wasDelivered.Reason, others[1].ID + " delivered": wasDelivered.Reason,
 	})
 }

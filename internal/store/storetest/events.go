@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"cmp"
+	"strings"
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/dispatch"
@@ -32,7 +33,7 @@ func eventsTell(p *probe) {
 	later := func(n *notification.Notification) { n.SendAt, n.CollapseKey = time.Now().Add(time.Hour), "k" }
 	end("", dispatch.Outcome{Disposition: dispatch.Delivered}, nil)
 	clear(want)
-	if err := p.Want(p.Context(), append(events.DefaultTypes(), events.Deferred)); err != nil {
+	if err := p.Want(p.Context(), events.Types); err != nil {
 		p.Fatal(err)
 	}
 	end("delivered", dispatch.Outcome{Disposition: dispatch.Delivered, Reason: "delivered"}, slow)
@@ -52,9 +53,9 @@ func eventsTell(p *probe) {
 	want[last+" deferred"], want[last+" expired"] = "limit 1/1h", notification.ReasonExpired
 	p.repairUntil("its end", p.becomes(last, notification.StatusExpired))
 	device := p.register("ada", "phone", "https://example.com/")
-	want["phone "] = "410"
+	want["phone device.deactivated"] = "410"
 	for range 2 {
-		if err := p.Deactivate(p.Context(), &device, time.Time{}, want["phone "]); err != nil {
+		if err := p.Deactivate(p.Context(), &device, time.Time{}, want["phone device.deactivated"]); err != nil {
 			p.Fatal(err)
 		}
 	}
@@ -69,15 +70,15 @@ func (p *probe) wantEvents(want map[string]string) {
 		p.Fatal(err)
 	}
 	for i, e := range all {
-		about := cmp.Or(e.NotificationID, e.DeviceID) + " " + e.Status
-		attempt := map[string]int{"delivered": 1, "failed": 1}[e.Status]
+		about := cmp.Or(e.NotificationID, e.DeviceID) + " " + strings.TrimPrefix(e.Type, "notification.")
+		attempt := map[string]int{events.Delivered: 1, events.Failed: 1}[e.Type]
 		if e.Reason == notification.ReasonDigest { // its carrier had the attempt
 			attempt = 0
 		}
 		version := map[string]string{"digested": digestedVersion}[e.Category]
 		if reason, is := want[about]; !is || e.Reason != reason || e.Sequence != int64(i+1) || e.Attempt != attempt ||
 			e.PolicyVersion != version || e.ID == "" || e.UserID == "" || time.Since(e.At).Abs() > time.Minute ||
-			e.Status != "" && e.Type != "notification."+e.Status {
+			e.Status != events.StatusOf(e.Type) {
 			p.Errorf("event %d is %+v, want it to be among %v", i+1, e, want)
 		}
 		delete(want, about)

@@ -79,6 +79,7 @@ func Settings(_, category string) agenda.Settings {
 	settings := agenda.Settings{MaxDefer: 24 * time.Hour}
 	if action, ladder := strings.CutPrefix(category, "overflow-"); ladder {
 		settings.Overflow = notification.Ladder{{Waiting: 2, Then: notification.OverflowAction(action)}}
+		settings.Digest = &player.Digest{MaxItems: 3, Bundles: true, ByLadder: true}
 		category = "slow"
 	}
 	switch category {
