@@ -35,14 +35,15 @@ do
     return first.group ~= '' and not first.frozen
   end
 
-  -- since_if_joining returns since when a notification waits, if it goes with the first of its backlog; else nil.
+  -- since_if_joining returns since when a notification waits, if it goes with the first of its backlog, and whether it
+  -- has expired, and does not go; else nil.
   local function since_if_joining(backlog, category_settings, id)
     if id == backlog.first.id then return nil end
     local group, priority, expires, frozen, accepted, not_before, backed_off = unpack(redis.call('HMGET',
       partition .. 'n:' .. id, F.group, F.priority, F.expires, F.frozen, F.accepted, F.not_before, F.backed_off))
     if group ~= backlog.first.group or frozen or goes_alone(category_settings, tonumber(priority)) then return nil end
-    if expires and tonumber(expires) <= now then return nil end
-    return math.max(tonumber(accepted), tonumber(not_before or 0), tonumber(backed_off or 0))
+    return math.max(tonumber(accepted), tonumber(not_before or 0), tonumber(backed_off or 0)),
+      expires ~= false and tonumber(expires) <= now
   end
 
   -- of returns what goes with the first of a backlog.
@@ -50,12 +51,14 @@ do
     local items, most = {}, category_settings.digest.most - 1
     for _, id in ipairs(redis.call('ZRANGE', backlog.key, '0', digits(category_settings.digest.reach))) do
       if #items == most then break end
-      if since_if_joining(backlog, category_settings, id) then items[#items + 1] = id end
+      local since, expired = since_if_joining(backlog, category_settings, id)
+      if since and not expired then items[#items + 1] = id end
     end
     return items
   end
 
-  -- newest_with returns since when the last of a backlog waits that goes with its first.
+  -- newest_with returns since when the last of a backlog waits that goes with its first. What has expired counts until
+  -- it is taken out: then its user is woken.
   local function newest_with(backlog, category_settings)
     for _, id in ipairs(redis.call('ZREVRANGE', backlog.key, '0', digits(category_settings.digest.near - 1))) do
       local since = since_if_joining(backlog, category_settings, id)
@@ -74,7 +77,7 @@ do
     if digest.wait > 0 then
       till = since + digest.wait
     elseif digest.extend > 0 then
-      till = math.min((newest_with(backlog, category_settings) or since) + digest.extend, since + digest.max)
+      till = math.min(math.max(since, newest_with(backlog, category_settings) or 0) + digest.extend, since + digest.max)
     else
       for i = #digest.moments, 1, -1 do
         if digest.moments[i] > since then till = digest.moments[i] end

@@ -104,10 +104,11 @@ local function may_end(agenda)
   return budget > 0 and not agenda.unsure
 end
 
--- expire ends a notification that waits, and what it carries.
+-- expire ends a notification that waits, and what it carries. One that has expired ends of that.
 local function expire(agenda, id, reason, detail)
   budget = budget - 1
-  local category, frozen = remove_waiting(agenda, id)
+  local category, frozen, expires = remove_waiting(agenda, id)
+  if expires and tonumber(expires) <= now then reason, detail = 'expires_at', nil end
   finish(id, category, S.expired, reason, retention, detail)
   if frozen then digests.end_items(id, category, S.expired, retention) end
 end
@@ -146,8 +147,9 @@ do
     plan.expires = tonumber(first.expires)
     local from, joined_by = math.max(now, backlog.granted or 0), company.until_when(backlog, category_settings)
     backlog.at, backlog.why, bound = decide_now(plan, math.max(from, joined_by), exempt or drops)
-    if joined_by > from and backlog.at == joined_by then backlog.why = DIGEST end
-    if joined_by > 0 and not (exempt or drops) then joined_by = open(plan, joined_by) end
+    if joined_by > from and backlog.why == 0 then backlog.why = DIGEST end
+    if joined_by > from and backlog.why == -1 then backlog.why = -1 - DIGEST end
+    if joined_by > 0 and not (exempt or drops) then joined_by = open(plan, joined_by, plan.expires) end
     backlog.bound = math.max(bound, backlog.next, joined_by)
     local since = math.max(first.accepted, first.not_before)
     if backlog.at - since > category_settings.max_defer then return 'max_defer' end

@@ -150,7 +150,8 @@ do
   end
 
   -- update blocks or unblocks a backlog after the grants. It returns the moment from which something of it may go, and by
-  -- which rule; nil when it is empty, or something may go now, or that can't be told, which the third result says.
+  -- which rule; nil when it is empty, or something may go now, or that can't be told, which the third result says. When
+  -- its first expires before that, what stands behind may go then.
   local function update(agenda, backlog, request)
     local category_settings = request.settings[backlog.category]
     if backlog.size ~= 0 and category_settings.paused > 0 then
@@ -171,7 +172,7 @@ do
     end
     sure = block(agenda, backlog, category_settings) and sure -- its first stays
     if backlog.size > CROWD then overflow.note(agenda.user, backlog.category, '', 'unbounded') end
-    return backlog.at, backlog.why, not sure
+    return math.min(backlog.at, tonumber(backlog.first.expires or backlog.at)), backlog.why, not sure
   end
 
   -- update_backlogs blocks or unblocks each backlog after the grants. It returns the next moment at which something may

@@ -118,8 +118,8 @@ func (l *look) ask(q notification.PromiseRequest, k *known) (*question, error) {
 	if one.note.Expires > 0 {
 		l.Expires(one.note)
 	}
-	if !l.Agenda().Holds(one.note) {
-		l.StartAt(l.now)
+	if due := one.note.Due; due > l.now || !l.Agenda().Holds(one.note) {
+		l.StartBy(due)
 	}
 	l.asked = append(l.asked, one)
 	return one, l.reach(one.note)

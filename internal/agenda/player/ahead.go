@@ -81,6 +81,9 @@ func (h *Ahead) Hear(heard func(*Note)) { h.heard = heard }
 // StartAt has the first worker come at a moment, if that is not over: the user's wake-up.
 func (h *Ahead) StartAt(at throttle.Micros) { h.now = max(h.begin, at) }
 
+// StartBy has the first worker come no later than that.
+func (h *Ahead) StartBy(at throttle.Micros) { h.now = min(h.now, max(h.begin, at)) }
+
 // Ask has the play find out what becomes of a notification.
 func (h *Ahead) Ask(n *Note) *Fate {
 	if h.fates[n] == nil {

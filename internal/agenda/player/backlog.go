@@ -250,8 +250,11 @@ func (b *Backlog) tidy() {
 	}
 }
 
-// expire ends one that waits in a backlog.
+// expire ends one that waits in a backlog. One that has expired ends of that.
 func (a *Agenda) expire(n *Note, reason string) {
+	if n.expired(a.now) && !n.ghost {
+		reason = notification.ReasonExpired
+	}
 	a.leave(n)
 	a.end(n, notification.StatusExpired, reason)
 }

@@ -96,10 +96,9 @@ func (n *Note) Items() []*Note { return n.items }
 // Frozen reports whether it carries a digest that may have reached somebody.
 func (n *Note) Frozen() bool { return n.frozen }
 
-// mayJoin reports whether another one goes with the first of its backlog.
+// mayJoin reports whether another one goes with the first of its backlog, unless it has expired by then.
 func (b *Backlog) mayJoin(first, n *Note) bool {
-	return n.ID != first.ID && n.Group == first.Group && !b.settings.goesAlone(n.Priority) &&
-		!n.expired(b.agenda.now) && !n.frozen && !n.ghost
+	return n.ID != first.ID && n.Group == first.Group && !b.settings.goesAlone(n.Priority) && !n.frozen && !n.ghost
 }
 
 // begins reports whether the first of a backlog may take others along.
@@ -117,7 +116,7 @@ func (b *Backlog) company(first *Note) (items []*Note) {
 		if len(items) == b.settings.Digest.MaxItems-1 {
 			break
 		}
-		if b.mayJoin(first, n) {
+		if b.mayJoin(first, n) && !n.expired(b.agenda.now) {
 			items = append(items, n)
 		}
 	}
@@ -148,11 +147,12 @@ func (b *Backlog) companyUntil(first *Note) (until throttle.Micros) {
 	return until
 }
 
-// newestWith is since when the last of a backlog waits that goes with its first.
+// newestWith is since when the last of a backlog waits that goes with its first. What has expired counts until it is
+// taken out: then its user is woken.
 func (b *Backlog) newestWith(first *Note) throttle.Micros {
 	for i := len(b.notes) - 1; i >= max(0, len(b.notes)-near); i-- {
 		if b.mayJoin(first, b.notes[i]) {
-			return b.notes[i].WaitsSince()
+			return max(b.notes[i].WaitsSince(), first.WaitsSince())
 		}
 	}
 	return first.WaitsSince()

@@ -154,7 +154,7 @@ func (b *Backlog) decide(first *Note) decision {
 			d.at, d.by.Closed = opens, true
 		}
 	}
-	if company > from && d.at == company {
+	if company > from && rule == throttle.NoRule {
 		d.by.Rule = throttle.DigestRule
 	}
 	return d
@@ -235,7 +235,7 @@ func (a *Agenda) conclude(t *Taken) {
 			}
 		case b.first.known && b.first.at > a.now.Add(throttle.Horizon):
 			if b.block() {
-				consider(b.first.at)
+				consider(b.firstLeaves())
 			} else {
 				t.More = true
 			}
@@ -250,6 +250,14 @@ func (a *Agenda) conclude(t *Taken) {
 	if len(a.later) > 0 {
 		consider(a.later[0].Due)
 	}
+}
+
+// firstLeaves is when the first of a backlog goes, or expires: what stands behind it may go then.
+func (b *Backlog) firstLeaves() throttle.Micros {
+	if first := b.notes[0]; first.Expires > 0 && !first.ghost {
+		return min(b.first.at, first.Expires)
+	}
+	return b.first.at
 }
 
 func (b *Backlog) heldUntil() throttle.Micros {
