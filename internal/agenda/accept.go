@@ -179,8 +179,12 @@ func (c Config) entryArgs(args []any, e *Entry, judged bool) []any {
 		personal = fmt.Sprint(personal, group)
 	}
 	passes := passesOf(settings, e.Priority)
-	if len(settings.Overflow) > 0 && judged {
-		if ladder := settings.LadderFor(e.Priority); ladder != "" {
+	if len(settings.Overflow) > 0 {
+		ladder := settings.LadderFor(e.Priority)
+		if !judged {
+			ladder = settings.GrowingFor(e.Priority)
+		}
+		if ladder != "" {
 			passes = fmt.Sprint(passes, " ", ladder)
 		}
 	}

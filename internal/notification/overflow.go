@@ -2,6 +2,7 @@ package notification
 
 import (
 	"fmt"
+	"iter"
 	"math"
 	"strconv"
 	"time"
@@ -65,15 +66,28 @@ func (r Rung) MayPass() bool { return r.Then == OverflowReplace }
 // A category without a ladder keeps everything.
 type Ladder []Rung
 
+// Holding are the rungs that hold, one after the other, for one that comes where so many wait.
+func (l Ladder) Holding(waiting int) iter.Seq[Rung] {
+	return func(yield func(Rung) bool) {
+		grows := 0
+		for _, r := range l {
+			if r.Waiting <= grows || waiting < r.Waiting {
+				continue
+			}
+			if r.Then.Grows() {
+				grows = r.Waiting
+			}
+			if !yield(r) {
+				return
+			}
+		}
+	}
+}
+
 // Refuses returns the rung that refuses a notification where so many wait before it; false when none does.
 func (l Ladder) Refuses(n *Notification, waiting int) (Rung, bool) {
-	grows := 0
-	for _, r := range l {
-		switch {
-		case r.Waiting <= grows || waiting < r.Waiting || r.Then == OverflowReplace && n.CollapseKey != "":
-		case r.Then.Grows():
-			grows = r.Waiting
-		default:
+	for r := range l.Holding(waiting) {
+		if !r.Then.Grows() && (r.Then != OverflowReplace || n.CollapseKey == "") {
 			return r, r.Then == OverflowRefuse
 		}
 	}

@@ -143,7 +143,7 @@ local function accept(agenda, n)
   if n.arrival == 0 then n.arrival = last + 1 end
   last = math.max(last, n.arrival)
   local ends, rung
-  if n.ladder and n.state == S.scheduled and tonumber(n.send_at) <= now then
+  if n.ladder and string.sub(n.state, 1, 1) == S.scheduled and tonumber(n.send_at) <= now then
     ends, rung = judge_waiting(agenda, n, retention)
     if ends == 'refuse' then return 0 end
   end

@@ -2,6 +2,7 @@ package player
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -27,6 +28,13 @@ func (s *Settings) LadderFor(p notification.Priority) string {
 		return ""
 	}
 	return s.ladder(func(r notification.Rung) int64 { return int64(r.Waiting) })
+}
+
+// GrowingFor is the same of the rungs that let the backlog grow: for what is put back, and was judged when it came.
+func (s *Settings) GrowingFor(p notification.Priority) string {
+	growing := *s
+	growing.Overflow = slices.DeleteFunc(slices.Clone(s.Overflow), func(r notification.Rung) bool { return !r.Then.Grows() })
+	return growing.LadderFor(p)
 }
 
 // WaitLadder is the same of the rungs that judge what waits, in µs.
@@ -71,13 +79,9 @@ func (b ladder) overflows(n *Note) bool {
 		earlier.Status == notification.StatusQueued {
 		return false
 	}
-	grows := 0
-	for _, r := range b.settings.Overflow {
-		if r.Waiting <= grows || b.size() < r.Waiting {
-			continue
-		}
-		if effect := b.settings.effectOf(r); effect.Grows() {
-			grows, b.bundled = r.Waiting, b.bundled || effect == notification.OverflowDigest
+	for r := range b.settings.Overflow.Holding(b.size()) {
+		if r.Then.Grows() {
+			b.bundles(b.settings.effectOf(r))
 		} else if out, decided := b.judge(r, n); decided {
 			return out
 		}

@@ -13,12 +13,14 @@ import (
 	"github.com/pacer-notify/pacer/test/redistest"
 )
 
-// digestWorld has four notifications of ada, which go as one.
-func digestWorld(t *testing.T) *world {
+// digestWorld has four notifications of ada, which go as one, maybe because of a ladder.
+func digestWorld(t *testing.T, ladder ...notification.Rung) *world {
 	t.Helper()
+	bundles := len(ladder) > 0
 	w := newWorldWith(t, redistest.Client(t), agenda.Config{
 		MaxCrashes: 1000, Lease: time.Hour, Settings: func(string, string) agenda.Settings {
-			return agenda.Settings{MaxDefer: time.Hour, Digest: &player.Digest{MaxItems: 10}}
+			digest := &player.Digest{MaxItems: 10, Bundles: bundles, ByLadder: bundles}
+			return agenda.Settings{MaxDefer: time.Hour, Digest: digest, Overflow: ladder}
 		},
 	})
 	for i := range 4 {
@@ -40,6 +42,16 @@ func (w *world) takeDigest(t *testing.T) (*dispatch.Grant, []string) {
 	}
 	slices.Sort(ids)
 	return g, ids
+}
+
+// All of Redis is lost after a rung had what waits go as one: it still does.
+func TestALadderOutlivesRedis(t *testing.T) {
+	t.Parallel()
+	w := digestWorld(t, notification.Rung{Waiting: 2, Then: notification.OverflowDigest})
+	w.loseRedis(t)
+	if _, ids := w.takeDigest(t); len(ids) != 4 {
+		t.Errorf("%v go as one", ids)
+	}
 }
 
 // All of Redis is lost at each step of a digest's life: none of it is lost, and what may have reached somebody comes
