@@ -52,19 +52,21 @@ func (w *world) wantNothingLeft() {
 	}
 }
 
-// What comes back untried and has been replaced meanwhile leaves its slot to what waits, at once.
-func TestTheSlotOfWhatIsReplacedIsUsed(t *testing.T) {
+// What stands behind a notification that expires before its slot goes then, as was promised, and not when somebody
+// sweeps.
+func TestWhatStandsBehindWhatExpiresGoesThen(t *testing.T) {
 	t.Parallel()
-	limit := throttle.Rule{Max: 1, Per: time.Hour, Kind: throttle.KindCap}
-	w := setup(t, agenda.Settings{Plan: throttle.Plan{Rules: []throttle.Rule{limit}}})
-	w.accept(agenda.Entry{Category: "news", CollapseKey: "score"})
+	w := setup(t, agenda.Settings{Plan: throttle.Plan{Rules: []throttle.Rule{
+		{Max: 1, Per: time.Hour, Kind: throttle.KindNamed, Cap: "mail", Channels: "email"},
+	}}})
+	for _, expires := range []time.Time{{}, start.Add(3 * time.Second)} {
+		w.accept(agenda.Entry{Payload: agenda.OnChannel("email"), ExpiresAt: expires})
+	}
+	id := w.accept(agenda.Entry{Payload: agenda.OnChannel("fcm")})
 	w.serve()
-	waits := w.accept(agenda.Entry{})
-	w.serve()
-	w.accept(agenda.Entry{Category: "news", CollapseKey: "score", SendAt: w.now.Add(time.Minute)})
-	w.settle(dispatch.Outcome{Disposition: dispatch.Returned, Reason: "late", Refund: true})
-	if w.serve(); len(w.grants) != 1 || w.grants[0].Notification.ID != waits {
-		t.Errorf("granted are %v, want %s", w.grants, waits)
+	told := w.state(id).DeliverAt
+	if last := w.drain(); len(last) != 2 || !last[1].AdmittedAt.Equal(told) || !told.Equal(start.Add(3*time.Second)) {
+		t.Errorf("it is told to go at %s; %d went, the last at %s", told, len(last), last[len(last)-1].AdmittedAt)
 	}
 }
 

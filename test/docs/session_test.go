@@ -145,7 +145,8 @@ var (
 	timeOfDay = regexp.MustCompile(`(\d{4}-\d\d-\d\dT)?\d\d:\d\d:\d\d(\.\d+)?Z?`)
 	day       = regexp.MustCompile(`\b\d{4}-\d\d-\d\d\b`)
 	weekday   = regexp.MustCompile(`\b(Mon|Tue|Wed|Thu|Fri|Sat|Sun) DAY `)
-	continued = regexp.MustCompile(`\n {14,}`) // a line that was too long, of user and explain
+	continued = regexp.MustCompile(`\n {14,}`)                          // a line that was too long, of user and explain
+	wrapped   = regexp.MustCompile(`(?:(goes out at)\s+)?\bDAY\s+TIME`) // the first line of explain
 	folderOf  = regexp.MustCompile(`/\S*/(policy\.yaml)`)
 	elapsed   = regexp.MustCompile(`\bin (\d+(\.\d+)?(h|m|s|ms|µs))+`)
 	gapOf     = regexp.MustCompile(`, (the first|\d+\.\d{3} s after the one before), `)
@@ -160,7 +161,7 @@ func shape(text string) []string {
 	text = madeID.ReplaceAllString(gapOf.ReplaceAllString(text, ", GAP, "), "ID")
 	text = elapsed.ReplaceAllString(timeOfDay.ReplaceAllString(text, "TIME"), "in TIME")
 	text = weekday.ReplaceAllString(day.ReplaceAllString(text, "DAY"), "")
-	text = strings.ReplaceAll(text, "DAY TIME", "TIME")
+	text = wrapped.ReplaceAllString(text, "$1 TIME")
 	var lines []string
 	for line := range strings.Lines(text) {
 		if words := strings.Fields(line); len(words) > 0 {

@@ -33,7 +33,8 @@ func (s *Settings) LadderFor(p notification.Priority) string {
 // GrowingFor is the same of the rungs that let the backlog grow: for what is put back, and was judged when it came.
 func (s *Settings) GrowingFor(p notification.Priority) string {
 	growing := *s
-	growing.Overflow = slices.DeleteFunc(slices.Clone(s.Overflow), func(r notification.Rung) bool { return !r.Then.Grows() })
+	ends := func(r notification.Rung) bool { return !r.Then.Grows() }
+	growing.Overflow = slices.DeleteFunc(slices.Clone(s.Overflow), ends)
 	return growing.LadderFor(p)
 }
 

@@ -16,10 +16,9 @@ import (
 // digestWorld has four notifications of ada, which go as one, maybe because of a ladder.
 func digestWorld(t *testing.T, ladder ...notification.Rung) *world {
 	t.Helper()
-	bundles := len(ladder) > 0
 	w := newWorldWith(t, redistest.Client(t), agenda.Config{
 		MaxCrashes: 1000, Lease: time.Hour, Settings: func(string, string) agenda.Settings {
-			digest := &player.Digest{MaxItems: 10, Bundles: bundles, ByLadder: bundles}
+			digest := &player.Digest{MaxItems: 10, Bundles: ladder != nil, ByLadder: ladder != nil}
 			return agenda.Settings{MaxDefer: time.Hour, Digest: digest, Overflow: ladder}
 		},
 	})

@@ -301,7 +301,8 @@ func overflows(p *probe) {
 			if refused != (end == "") || n.Dropped != (action == notification.OverflowDropNew && i > 1) {
 				p.Fatalf("%s: %d was accepted as %+v", action, i, a)
 			}
-			if all, want = append(all, n), append(want, end); end.Ended() || action == notification.OverflowDigest && i == 2 {
+			all, want = append(all, n), append(want, end)
+			if end.Ended() || action == notification.OverflowDigest && i == 2 {
 				told[n.ID+" overflow"] = string(action)
 			}
 		}
