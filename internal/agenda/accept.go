@@ -180,11 +180,10 @@ func (c Config) entryArgs(args []any, e *Entry, judged bool) []any {
 	}
 	passes := passesOf(settings, e.Priority)
 	if len(settings.Overflow) > 0 {
-		ladder := settings.LadderFor(e.Priority)
 		if !judged {
-			ladder = settings.GrowingFor(e.Priority)
+			settings.Overflow = settings.Overflow.Growing()
 		}
-		if ladder != "" {
+		if ladder := settings.LadderFor(e.Priority); ladder != "" {
 			passes = fmt.Sprint(passes, " ", ladder)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -67,8 +68,8 @@ func (e *Events) Wants(of string) bool { return strings.Contains(*e.wanted.Load(
 
 // Written reports whether the partitions may have events: somebody wants some that are written here.
 func (e *Events) Written() bool {
-	return *e.wanted.Load() != ",," &&
-		(!e.agendas.cfg.Guarded || e.Wants(events.Deferred) || e.Wants(events.Overflow))
+	return *e.wanted.Load() != ",," && (!e.agendas.cfg.Guarded ||
+		slices.ContainsFunc(events.Types, func(of events.Type) bool { return onlyHere(of) && e.Wants(of) }))
 }
 
 // Each calls move with the events of a partition, some at a time, oldest first, and a name for these. When a

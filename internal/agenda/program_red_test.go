@@ -172,7 +172,7 @@ func TestProgramsFindFaults(t *testing.T) {
 		"a retry has its old slot": {old: "'r', digits(due), 'by', digits(now),\n    'q', reply)", replacement: "'q', reply)"},
 		"a slot ahead is not decided again": {
 			old: "backlog.at > now and not is_sure", replacement: "backlog.at > now + HORIZON and not is_sure",
-			from: 2656111642437292925,
+			from: cappedSeeds + 2009,
 		},
 		"what is paused goes": {
 			old: "if category_settings.paused > 0 then\n", replacement: "if false then\n",

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -82,6 +83,11 @@ func (l Ladder) Holding(waiting int) iter.Seq[Rung] {
 			}
 		}
 	}
+}
+
+// Growing are the rungs that let the backlog grow: those for what is put back, and was judged when it came.
+func (l Ladder) Growing() Ladder {
+	return slices.DeleteFunc(slices.Clone(l), func(r Rung) bool { return !r.Then.Grows() })
 }
 
 // Refuses returns the rung that refuses a notification where so many wait before it; false when none does.

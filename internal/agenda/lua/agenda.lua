@@ -93,8 +93,8 @@ local function note_deferrals(user, category, n, rule)
 end
 
 -- Events for other programs. EVENTS holds the states, S.deferred among them, of which somebody wants events; in a guarded
--- store only S.deferred: that store knows of all ends by itself. A process learns within a second that others are wanted.
--- The functions are in a table: a script may have few local names.
+-- store only S.deferred and S.overflow: that store knows of all ends by itself. A process learns within a second that
+-- others are wanted. The functions are in a table: a script may have few local names.
 local events = {}
 
 function events.wants(state) return string.find(EVENTS, state, 1, true) ~= nil end

@@ -2,7 +2,6 @@ package player
 
 import (
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,14 +27,6 @@ func (s *Settings) LadderFor(p notification.Priority) string {
 		return ""
 	}
 	return s.ladder(func(r notification.Rung) int64 { return int64(r.Waiting) })
-}
-
-// GrowingFor is the same of the rungs that let the backlog grow: for what is put back, and was judged when it came.
-func (s *Settings) GrowingFor(p notification.Priority) string {
-	growing := *s
-	ends := func(r notification.Rung) bool { return !r.Then.Grows() }
-	growing.Overflow = slices.DeleteFunc(slices.Clone(s.Overflow), ends)
-	return growing.LadderFor(p)
 }
 
 // WaitLadder is the same of the rungs that judge what waits, in µs.

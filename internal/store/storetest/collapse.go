@@ -1,6 +1,8 @@
 package storetest
 
 import (
+	"time"
+
 	"github.com/pacer-notify/pacer/internal/dispatch"
 	"github.com/pacer-notify/pacer/internal/notification"
 )
@@ -35,4 +37,19 @@ func supersededIsKnown(p *probe) {
 	p.settle(g, fails)
 	want(older, true, "the newer has failed")
 	want(newer, false, "it has failed")
+}
+
+// replacedSlotIsUsed: what comes back untried and has been replaced meanwhile leaves its slot to what waits, at once.
+func replacedSlotIsUsed(p *probe) {
+	slow := func(n *notification.Notification) { n.Category = "slow" }
+	keyed := func(n *notification.Notification) { n.Category, n.CollapseKey = "slow", "score" }
+	p.accept(keyed)
+	replaced := p.grant()
+	waits := p.accept(slow)
+	p.look() // it is deferred
+	p.accept(func(n *notification.Notification) { keyed(n); n.SendAt = time.Now().Add(time.Hour) })
+	p.settle(replaced, dispatch.Outcome{Disposition: dispatch.Returned, Reason: "late", Refund: true})
+	if id := p.grant().Notification.ID; id != waits.ID {
+		p.Errorf("granted is %s, want %s", id, waits.ID)
+	}
 }

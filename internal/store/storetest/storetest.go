@@ -132,6 +132,7 @@ func Cases() []Case {
 		{"ReleasedGoes", released},
 		{"AGroupIsCancelled", groupCancelled},
 		{"ReplacedInFlight", replacedInFlight},
+		{"ReplacedSlotIsUsed", replacedSlotIsUsed},
 		{"SupersededIsKnown", supersededIsKnown},
 		{"QuietHoursDrop", dropped},
 		{"OverflowLadders", overflows},
