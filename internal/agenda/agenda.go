@@ -17,6 +17,8 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"io/fs"
+	"path"
 	"strconv"
 	"strings"
 	"sync"
@@ -35,6 +37,18 @@ import (
 
 //go:embed lua
 var sources embed.FS
+
+// spelled are the sources by the name of their file, with the letters of package keyspace put in, which takes a while.
+var spelled = sync.OnceValues(func() (map[string]string, error) {
+	files, err := fs.Glob(sources, "lua/*.lua")
+	spelled := make(map[string]string, len(files))
+	for _, file := range files {
+		source, failed := sources.ReadFile(file)
+		err = errors.Join(err, failed)
+		spelled[strings.TrimSuffix(path.Base(file), ".lua")] = keyspace.Spell(string(source))
+	}
+	return spelled, err
+})
 
 // Settings are what the policy, the user's own limits and the operators say about one category of a user.
 type Settings = player.Settings
@@ -323,18 +337,15 @@ func (c Config) sourceOf(name, events string, oneServer bool) (string, error) {
 		before += throttle.Functions
 		parts = append(digests, "limits", name)
 	}
+	files, err := spelled()
 	var source strings.Builder
 	source.WriteString(checksBefore(name, c.Guarded))
 	fmt.Fprintf(&source, "local EVENTS = '%s'\n", events)
 	source.WriteString(before)
 	for _, part := range parts {
-		body, err := sources.ReadFile("lua/" + part + ".lua")
-		if err != nil {
-			return "", err
-		}
-		source.Write(body)
+		source.WriteString(files[part])
 	}
-	return keyspace.Spell(source.String()), nil
+	return source.String(), err
 }
 
 // moment is the time at which a script runs.
