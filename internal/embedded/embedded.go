@@ -50,7 +50,7 @@ func Start(ctx context.Context) *Redis {
 }
 
 // Client is connected to it. It is closed with it.
-func (r *Redis) Client() redis.UniversalClient { return r.client }
+func (r *Redis) Client() *redis.Client { return r.client }
 
 // Close ends it; everything in it is gone.
 func (r *Redis) Close() error {

@@ -52,7 +52,8 @@ func TestNoSettingShowsAPartOfAPassword(t *testing.T) {
 					"tr0ub@/4dor", "1/4dor", "1?x=4dor", "1#4dor", "1@4dor:2/", "@4dor", "4dor@", "4dor/",
 					"tr0ub[4dor", "tr0ub\x014dor",
 				} {
-					if command.Name != "serve" && p%4 != s { // the other commands have their settings from the same types
+					// Settings have their types in common: each password meets each scheme at some of them.
+					if flag.Name != "database-url" && (p+len(tried))%4 != s {
 						continue
 					}
 					url := scheme + "pacer:" + password + "@127.0.0.1:1/x"

@@ -32,25 +32,19 @@ import (
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	for name, client := range map[string]func(testing.TB) *goredis.Client{
-		"Redis": redistest.Client, "Miniredis": redistest.Mini,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			storetest.Run(t, func(tb testing.TB) storetest.Subject {
-				tb.Helper()
-				return newWorld(tb, client(tb)).subject(tb)
-			})
-		})
-	}
+	storetest.Run(t, func(tb testing.TB) storetest.Subject {
+		tb.Helper()
+		return newWorld(tb, redistest.Client(tb)).subject(tb)
+	})
 }
 
-// Behind a pooler in transaction mode the store keeps the same promises, also when it copies whatever it accepts.
+// Behind a pooler in transaction mode, and with the Redis inside the process, the store keeps the same promises, also
+// when it copies whatever it accepts.
 func TestConformanceBehindPgBouncer(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(tb testing.TB) storetest.Subject {
 		tb.Helper()
-		w := newWorldOn(tb, redistest.Client(tb), agenda.Config{MaxCrashes: 1000},
+		w := newWorldOn(tb, redistest.Embedded(tb), agenda.Config{MaxCrashes: 1000},
 			postgrestest.PgBouncer(tb, postgrestest.URL(tb)), connect.Pooled, copies)
 		return w.subject(tb)
 	})

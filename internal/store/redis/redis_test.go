@@ -21,7 +21,7 @@ import (
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	for name, client := range map[string]func(testing.TB) *goredis.Client{
-		"Redis": redistest.Client, "Miniredis": redistest.Mini,
+		"Redis": redistest.Client, "Embedded": redistest.Embedded,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
