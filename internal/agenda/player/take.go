@@ -313,8 +313,12 @@ func (a *Agenda) Earliest(now throttle.Micros) (at throttle.Micros, found bool) 
 			if b.settings.bypasses(n.Priority) {
 				slot = now
 			}
-			until = max(slot, until)
-			consider(n, until)
+			goes := max(slot, until)
+			consider(n, goes)
+			if n.expired(goes) {
+				goes = max(n.Expires, until)
+			}
+			until = goes
 		}
 	}
 	for _, n := range a.later {
