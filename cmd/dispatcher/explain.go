@@ -228,8 +228,11 @@ func localTimes(text string) string {
 	}
 	return inSentence.ReplaceAllStringFunc(text, func(found string) string {
 		at, err := time.Parse(time.RFC3339Nano, found)
-		if err != nil {
+		switch {
+		case err != nil:
 			return found
+		case !strings.Contains(found, "."):
+			return second(at)
 		}
 		return clock(at)
 	})

@@ -5,11 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/pacer-notify/pacer/internal/desk"
-	"github.com/pacer-notify/pacer/internal/plural"
 )
 
 type userCommand struct {
@@ -37,20 +35,17 @@ func (c *userCommand) Run(ctx context.Context, to streams) error {
 
 func (p *page) user(u *desk.User) {
 	p.cause(u.UserID, u.Standing)
-	p.categories(u.Categories)
+	p.categories(u)
 	p.field("times in", zoneOf(time.Now()))
 	p.field("policy", basis(u.PolicyVersion, u.Zone))
 	p.field("partition", strconv.Itoa(u.Partition))
 	for _, c := range u.Categories {
 		p.waiting(&c)
 	}
-	for _, pause := range u.Pauses {
-		p.field("paused", fmt.Sprintf("%s by %s since %s %s", pause.Subject, pause.By, stamp(pause.At), pause.Why))
+	for _, fact := range u.Facts() {
+		p.field(fact.Name, fact.Text)
+		p.field("", verbatim(fact.Reply))
 	}
-	for _, d := range u.Devices {
-		p.device(&d)
-	}
-	p.preferences(u.Preferences)
 	for i, v := range u.Latest {
 		name := ""
 		if i == 0 {
@@ -63,49 +58,25 @@ func (p *page) user(u *desk.User) {
 	}
 }
 
-// categories prints a line for each category in which something waits, or a limit is used, and counts the others.
-func (p *page) categories(all []desk.UserCategory) {
+// categories prints a line for each category in use, and counts the others.
+func (p *page) categories(u *desk.User) {
 	shown := table{rows: [][]string{{"CATEGORY", "WAIT", "STATE", "NEXT", "LIMITS"}}}
-	folded := 0
-	for _, c := range all {
-		if c.State == desk.StateFree && !c.Used() {
-			folded++
-			continue
-		}
+	for _, c := range u.InUse() {
 		next := "–"
 		if c.NextAt != nil {
 			next = second(*c.NextAt)
 		} else if c.MaySendNow {
 			next = "now"
 		}
-		state := strings.ReplaceAll(string(c.State), "_", " ")
-		shown.add(c.Category, strconv.Itoa(c.Waits()), state, next, limitsOf(&c))
+		shown.add(c.Category, strconv.Itoa(c.Waits()), c.State.Words(), next, localTimes(c.LimitsText()))
 	}
 	if len(shown.rows) > 1 {
 		_ = shown.writeWithin(p.w, p.width) // Flush tells
 	}
-	if folded > 0 {
-		_, _ = fmt.Fprintf(p.w, "(%s: nothing waits)\n", plural.Of(folded, "more category", "more categories"))
+	if folded := u.Folded(); folded != "" {
+		_, _ = fmt.Fprintf(p.w, "(%s)\n", folded)
 	}
 	_, _ = fmt.Fprintln(p.w)
-}
-
-// limitsOf names the limits of a category as they were written, with what is left of each.
-func limitsOf(c *desk.UserCategory) string {
-	var all []string
-	for _, rule := range c.Limits.Rules {
-		text := fmt.Sprintf("%s (%d left", strings.TrimPrefix(rule.Rule, "limit "), rule.Remaining)
-		if rule.FreesAt != nil && rule.Remaining == 0 {
-			text += " until " + second(*rule.FreesAt)
-		}
-		all = append(all, text+")")
-	}
-	text := strings.Join(all, ", ")
-	if c.Limits.InForce == "user" {
-		text += fmt.Sprintf("; the user's own %s for the policy's %s", strings.Join(c.Limits.Own, ", "),
-			strings.Join(c.Limits.Policy, ", "))
-	}
-	return text
 }
 
 // waiting prints the first of what waits in a category.
@@ -116,48 +87,6 @@ func (p *page) waiting(c *desk.UserCategory) {
 			text += fmt.Sprintf(", after %d of the user's notifications", item.Ahead)
 		}
 		p.field("waits", text)
-	}
-}
-
-// device prints one device.
-func (p *page) device(d *desk.UserDevice) {
-	text := fmt.Sprintf("%s by %s: active", d.ID, d.Channel)
-	if !d.Active {
-		text = fmt.Sprintf("%s by %s: not active, the provider said %s", d.ID, d.Channel, d.Reason)
-		if d.DeactivatedAt != nil {
-			text += " at " + stamp(*d.DeactivatedAt)
-		}
-	}
-	if d.Last != nil {
-		text += fmt.Sprintf("; last %s at %s with %s", d.Last.Outcome, stamp(d.Last.At), d.Last.NotificationID)
-	}
-	p.field("device", text)
-	if d.Last != nil {
-		p.field("", verbatim(d.Last.Reply))
-	}
-}
-
-// preferences prints what the user wants.
-func (p *page) preferences(of *desk.UserPreferences) {
-	if of == nil {
-		return
-	}
-	for _, part := range []struct {
-		name  string
-		names []string
-	}{{"categories", of.OptOutCategories}, {"channels", of.OptOutChannels}} {
-		if len(part.names) > 0 {
-			p.field("opted out", "of the "+part.name+" "+strings.Join(part.names, ", "))
-		}
-	}
-	if of.TimeZone != "" {
-		p.field("time zone", of.TimeZone)
-	}
-	if len(of.QuietHours) > 0 {
-		p.field("quiet hours", string(of.QuietHours))
-	}
-	if of.QuietUntil != nil {
-		p.field("quiet until", stamp(*of.QuietUntil))
 	}
 }
 

@@ -48,7 +48,7 @@ func TestQuietHoursInABrowser(t *testing.T) {
 	}
 	b.Everywhere("week")
 	b.look("ben") // only of those categories that wait
-	b.Await("document.querySelector('#found-body h3').textContent === 'Quiet hours, Europe/Vienna'")
+	b.Await("[...document.querySelectorAll('#found-body h3')].some((h) => h.textContent === 'Quiet hours, Europe/Vienna')")
 	b.Quiet()
 	list := openTab(t, "http://"+d.apps[0].OpsAddr()+"/list.html?user=ada") // until when, by the user's clock
 	list.Await("/^quiet hours until [0-9:]+ Europe.Vienna$/.test(document.querySelector('#items').rows[0]?.cells[2]?.textContent)")

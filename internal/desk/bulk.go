@@ -308,7 +308,7 @@ func formatFilter(f *notification.Filter) string {
 	set("text", f.Text)
 	for name, at := range map[string]time.Time{"since": f.Since, "until": f.Until} {
 		if !at.IsZero() {
-			set(name, at.UTC().Format(time.RFC3339Nano))
+			set(name, stamp(at))
 		}
 	}
 	return query.Encode()

@@ -62,6 +62,14 @@ type Listed struct {
 	DeliverAt time.Time `json:"deliver_at,omitzero"`
 }
 
+// Because is the reason, where the status does not say it.
+func (l Listed) Because() string {
+	if l.Reason == string(l.Status) {
+		return ""
+	}
+	return l.Reason
+}
+
 // List reads a query as [ParseFilter] does, and returns the page.
 func (m *Many) List(ctx context.Context, query url.Values) (*Listing, error) {
 	names := m.Names()

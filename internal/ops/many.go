@@ -15,21 +15,28 @@ import (
 )
 
 // list serves GET /notifications: a [desk.Listing]. Its parameters are those of [desk.ParseFilter].
-// A search for a text would tell the contents bit by bit, so it is for those who may read them.
 func (h *handler) list(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Query().Get("text") != "" {
-		switch h.refusal(r) {
-		case http.StatusUnauthorized:
-			plain(w, http.StatusUnauthorized, "a text search reads contents: "+needsToken)
-			return
-		case http.StatusForbidden:
-			plain(w, http.StatusForbidden,
-				"a text search reads contents, which works only on a loopback address, or with --ops-token")
-			return
-		}
+	if status, why := h.searches(r); status != 0 {
+		plain(w, status, why)
+		return
 	}
 	listing, err := h.cfg.Many.List(r.Context(), r.URL.Query())
 	h.respond(w, r, listing, err)
+}
+
+// searches says why somebody may not search for the text that a request asks for, with the status to respond with; 0
+// for those who may. Such a search would tell the contents bit by bit, so it is for those who may read them.
+func (h *handler) searches(r *http.Request) (status int, why string) {
+	if r.URL.Query().Get("text") == "" {
+		return 0, ""
+	}
+	switch status = h.refusal(r); status {
+	case http.StatusUnauthorized:
+		why = "a text search reads contents: " + needsToken
+	case http.StatusForbidden:
+		why = "a text search reads contents, which works only on a loopback address, or with --ops-token"
+	}
+	return status, why
 }
 
 // bulk serves POST /bulk: for a [desk.BulkOrder] without a confirmation a [desk.BulkCount], for one with it the
@@ -80,7 +87,7 @@ func (h *handler) history(w http.ResponseWriter, r *http.Request) {
 // respond writes the body, or what is wrong with the request, or that the store can't be read.
 func (h *handler) respond(w http.ResponseWriter, r *http.Request, body any, err error) {
 	refusal, refused := errors.AsType[*RefusalError](err)
-	faults := notification.FieldErrors(err)
+	faults := faultsIn(err)
 	switch {
 	case err == nil:
 		h.writeJSON(w, r, body)
@@ -89,13 +96,18 @@ func (h *handler) respond(w http.ResponseWriter, r *http.Request, body any, err 
 			"; dispatcher jobs and GET /bulk list the latest")
 	case refused:
 		plain(w, http.StatusConflict, refusal.Reason)
-	case len(faults) > 0:
-		lines := make([]string, len(faults))
-		for i, fault := range faults {
-			lines[i] = fault.Error()
-		}
-		plain(w, http.StatusUnprocessableEntity, strings.Join(lines, "\n"))
+	case faults != "":
+		plain(w, http.StatusUnprocessableEntity, faults)
 	default:
 		h.unavailable(w, r, err)
 	}
+}
+
+// faultsIn tells what is wrong with the parameters of a request, a line each; "" when it is nothing of that.
+func faultsIn(err error) string {
+	var lines []string
+	for _, fault := range notification.FieldErrors(err) {
+		lines = append(lines, fault.Error())
+	}
+	return strings.Join(lines, "\n")
 }

@@ -21,7 +21,7 @@ var assets embed.FS
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"moment":   func(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05 UTC") },
 	"stamp":    func(at time.Time) string { return at.UTC().Format("2006-01-02T15:04:05.000Z") },
-	"contains": strings.Contains, "sentence": sentence, "until": until, "gap": gap, "took": took,
+	"contains": strings.Contains, "sentence": sentence, "until": until, "gap": gap, "took": took, "short": short,
 	"indent": func(raw json.RawMessage) (string, error) {
 		var text bytes.Buffer
 		err := json.Indent(&text, raw, "", "  ")

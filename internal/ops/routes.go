@@ -35,10 +35,7 @@ func (h *handler) routes() map[string]http.Handler {
 		routes["GET /"+name] = files
 	}
 	for pattern, serve := range map[string]http.HandlerFunc{
-		"GET /list.html": func(w http.ResponseWriter, r *http.Request) {
-			h.writePage(w, r, http.StatusOK, framed("list"), nil)
-		},
-		"GET /{$}": h.now, "GET /policy.html": h.policyPage,
+		"GET /{$}": h.now, "GET /list.html": h.listPage, "GET /policy.html": h.policyPage,
 		"GET /snapshot": h.snapshot, "GET /events": h.events, "GET /audit": h.auditLog, "GET /healthz": h.health,
 		"GET /readyz":       h.ready,
 		"GET /explain/{id}": h.explain, "GET /user/{user}": h.user,

@@ -9,7 +9,7 @@ import { offer } from './history.js'
 
 const rates = new Chart(byId('rates-chart'), 'lines', [['accepted', 'c1'], ['delivered', 'c2'], ['deferred', 'c3'], ['failed', 'c4']])
 const waiting = new Chart(byId('waiting-chart'), 'areas', [
-  ['throttle', 'c1'], ['user cap', 'c2'], ['quiet hours', 'c3'], ['retry', 'c4'], ['provider', 'c5'], ['scheduled', 'c6'], ['digest', 'c7'],
+  ['limits', 'c1'], ['user cap', 'c2'], ['quiet hours', 'c3'], ['retry', 'c4'], ['provider', 'c5'], ['scheduled', 'c6'], ['digest', 'c7'],
 ])
 let points = []
 
@@ -38,12 +38,17 @@ function show(s) {
   offer(s.categories ?? [])
 }
 
+const STEP = 5000 // milliseconds between two points of the charts, as in the history
+
 // charts draw the last five minutes.
 function charts() {
-  const times = points.map((p) => p.at / 1000), span = [times.at(-1) - 300, times.at(-1)]
-  rates.draw('Per second', times, ['accepted', 'delivered', 'deferrals', 'failed'].map((name) => points.map((p) => p[name])), span)
+  const steps = Object.values(Object.groupBy(points, (p) => Math.floor(p.at / STEP)))
+  const times = steps.map((step) => step.at(-1).at / 1000), span = [times.at(-1) - 300, times.at(-1)]
+  const near = times.map((t) => points.filter((p) => p.at > t * 1000 - STEP && p.at <= t * 1000))
+  const mean = (name) => near.map((all) => all.reduce((sum, p) => sum + p[name], 0) / all.length)
+  rates.draw('Per second', times, ['accepted', 'delivered', 'deferrals', 'failed'].map(mean), span)
   const reasons = ['throttle', 'user_cap', 'quiet_hours', 'retry', 'provider', 'scheduled', 'digest']
-  waiting.draw('Waiting', times, reasons.map((name) => points.map((p) => p.waiting[name] ?? 0)), span)
+  waiting.draw('Waiting', times, reasons.map((name) => steps.map((step) => step.at(-1).waiting[name] ?? 0)), span)
 }
 
 function tiles(s) {

@@ -27,9 +27,10 @@ export function foresee(forecast) {
   byId('forecast-shown').hidden = !reasons.length
   rows('forecast', reasons.map((held) => [wording(held.reason), held.count, moment(held.first), moment(held.last)]), '', 4)
   if (!reasons.length) return
-  const begins = Date.parse(from) / 1000, times = reasons[0].released.map((_, i) => begins + i * slice_seconds)
+  const last = Math.max(...reasons.map((held) => held.released.findLastIndex((n) => n)))
+  const begins = Date.parse(from) / 1000, times = reasons[0].released.slice(0, Math.max(6, last + 2)).map((_, i) => begins + i * slice_seconds)
   const series = reasons.map((held) => [wording(held.reason), colour(held.reason)])
   if (names !== series.join()) chart = new Chart(byId('forecast-chart'), 'bars', series)
   names = series.join()
-  chart.draw('Released in the coming 24 hours', times, reasons.map((held) => held.released), [begins, begins + times.length * slice_seconds])
+  chart.draw('Released in the coming 24 hours', times, reasons.map((held) => held.released.slice(0, times.length)), [begins, begins + times.length * slice_seconds])
 }

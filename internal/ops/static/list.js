@@ -1,127 +1,75 @@
-// The list of notifications. Its filter is the page's address, so a view can be kept, sent, and gone back to.
+// The list of notifications, as the server writes it. Its filter is the page's address, so a view can be kept, sent, and gone
+// back to; this goes from one to the next without leaving the page, and changes all that match.
 
-import { clock, duration } from './format.js'
+import { clock } from './format.js'
 import { ask, get, post } from './act.js'
-import { badge, byId, element, keepAsking, readAgain, rows, text } from './dom.js'
-
-const statuses = ['scheduled', 'queued', 'deferred', 'sending', 'retrying', 'delivered', 'failed', 'expired', 'cancelled', 'replaced']
-const names = ['status', 'user', 'category', 'channel', 'reason', 'host', 'since', 'until', 'text']
-const perPage = 100
+import { byId, element, keepAsking, readAgain, text } from './dom.js'
 
 // filter is what the address says, without the place in the list.
 function filter() {
-  const given = new URLSearchParams(location.search)
-  return new URLSearchParams(names.flatMap((name) => given.get(name) ? [[name, given.get(name)]] : []))
-}
-
-const address = (query) => `list.html${query.size ? `?${query}` : ''}`
-
-// changed is the filter with other values; an empty one is left out.
-function changed(values) {
-  const query = filter()
-  for (const [name, value] of Object.entries(values)) value ? query.set(name, value) : query.delete(name)
+  const query = new URLSearchParams(location.search)
+  query.delete('cursor')
   return query
 }
 
-function go(query) {
-  history.pushState(null, '', address(query))
+function go(address) {
+  history.pushState(null, '', address)
   load()
 }
 
-// link is a link within this page, which does not load it again.
-function link(label, query, current = false) {
-  const made = element('a', { href: address(query), textContent: label })
-  if (current) made.ariaCurrent = 'page'
-  made.addEventListener('click', (event) => {
-    if (event.ctrlKey || event.metaKey || event.shiftKey) return
+// listen takes the links and the form of the filter, which have the server write another page.
+function listen() {
+  byId('main').addEventListener('click', (event) => {
+    const link = event.target.closest('#statuses a, #pages a')
+    if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return
     event.preventDefault()
-    go(query)
+    go(link.href)
   })
-  return made
+  byId('filter').addEventListener('submit', (event) => {
+    event.preventDefault()
+    const given = new URLSearchParams([...new FormData(event.target)].filter(([, value]) => value))
+    go(`list.html${given.size ? `?${given}` : ''}`)
+  })
+  byId('filter').addEventListener('reset', (event) => {
+    event.preventDefault()
+    go('list.html')
+  })
+  addEventListener('popstate', () => load())
 }
 
-// short takes out the middle of a name that would fill a row.
-const short = (name) => name.length > 37 ? `${name.slice(0, 18)}…${name.slice(-18)}` : name
-
-const lookUp = (query) => element('a', { href: `./?q=${encodeURIComponent(query)}`, title: query, textContent: short(query) })
-
-function showFilter() {
-  const query = filter()
-  const focused = document.activeElement
-  for (const name of names.slice(1)) {
-    const input = byId('filter').elements[name]
-    input.value = query.get(name) ?? ''
-    byId(input.value ? 'used' : 'unused').append(input.parentElement) // those that are not in use stay folded
+// finish completes what the server wrote, without the columns that are empty in all rows, and has it written again when a store
+// did not tell all in time.
+function finish() {
+  for (const [i, head] of [...document.querySelectorAll('#list thead th')].entries()) {
+    const cells = [...byId('items').rows].map((row) => row.cells[i])
+    const empty = cells.every((cell) => cell?.textContent === '')
+    for (const cell of [head, ...cells]) if (cell) cell.hidden = empty
   }
-  if (focused.form) (focused.checkVisibility() ? focused : byId('more').firstElementChild).focus()
-  const current = query.get('status') ?? ''
-  byId('statuses').replaceChildren(link('all', changed({ status: '' }), current === ''),
-    ...statuses.map((status) => link(status, changed({ status }), current === status)))
-}
-
-function show(page) {
-  rows('items', page.items.map((n) => [
-    element('time', { dateTime: n.created_at, textContent: clock(Date.parse(n.created_at)).slice(0, -4) }),
-    badge(n.status), n.detail ?? (n.reason === n.status ? '' : n.reason ?? ''), lookUp(n.user_id), n.category, n.host ? `${n.channel} ${n.host}` : n.channel, n.attempts,
-    n.deliver_at ? `in ${duration(Math.max(0, (Date.parse(n.deliver_at) - Date.now()) / 1000))}` : '–', lookUp(n.id),
-  ]), page.next ? 'None on this page; there may be some on the next.' : 'No notification matches.', 9)
-  text('shown', `${page.items.length} shown`)
-  byId('note').hidden = !page.note
-  text('note', page.note ?? '')
-  const pages = []
-  if (new URLSearchParams(location.search).get('cursor')) pages.push(link('‹ Newest', filter()))
-  if (page.next) pages.push(link('Older ›', changed({ cursor: page.next })))
-  byId('pages').replaceChildren(...pages)
+  for (const time of document.querySelectorAll('#list time')) time.textContent = clock(Date.parse(time.dateTime)).slice(0, -4)
+  const mine = latest, partial = 'partial' in byId('list').dataset
+  text('connection', partial ? 'incomplete, loading again …' : `loaded, ${clock(Date.now()).slice(-12, -4)}`)
+  if (partial) readAgain(byId('list'), load, () => mine === latest)
 }
 
 let latest = 0
 
-// load shows what the address says. Of two that overlap the later one counts. What does not respond is asked again without a
-// word each time.
-async function load(again = false) {
+// load shows what the address says. Of two that overlap the later one counts.
+async function load() {
   const mine = ++latest
-  if (!again) {
-    showFilter()
-    text('connection', 'loading …')
+  const response = await get(location.href).catch(() => undefined)
+  if (mine !== latest) return
+  if (response === null) return text('connection', 'a text search needs the ops token')
+  if (!response) {
+    text('connection', 'could not load')
+    return readAgain(byId('list'), load, () => mine === latest)
   }
-  const query = filter()
-  const cursor = new URLSearchParams(location.search).get('cursor')
-  if (cursor) query.set('cursor', cursor)
-  query.set('limit', perPage)
-  try {
-    const response = await get(`notifications?${query}`)
-    if (!response) return text('connection', 'a text search needs the ops token')
-    const fault = response.ok ? '' : await response.text()
-    const page = response.ok ? await response.json() : { items: [], partial: response.status >= 500 }
-    if (mine !== latest) return
-    show(page)
-    byId('fault').hidden = !fault
-    text('fault', fault)
-    text('connection', page.partial ? 'incomplete, loading again …' : `loaded, ${clock(Date.now()).slice(-12, -4)}`)
-    if (page.partial) readAgain(byId('items'), () => load(true), () => mine === latest)
-  } catch (error) {
-    if (mine !== latest) return
-    text('connection', `could not load: ${error}`)
-    readAgain(byId('items'), () => load(true), () => mine === latest)
-  }
-}
-
-byId('filter').addEventListener('submit', (event) => {
-  event.preventDefault()
-  const given = Object.fromEntries(new FormData(event.target))
-  go(changed({ ...given, cursor: '' }))
-})
-byId('filter').addEventListener('reset', (event) => {
-  event.preventDefault()
-  go(new URLSearchParams())
-})
-addEventListener('popstate', () => load())
-
-// suggest offers the names that there are.
-function suggest({ categories, channels }) {
-  byId('categories').replaceChildren(...categories.map((value) => element('option', { value })))
-  byId('channels').replaceChildren(...channels.map((c) => element('option', { value: c.channel })))
-  byId('move-to').replaceChildren(...channels.map((c) => element('option', { value: c.channel, textContent: c.channel })))
+  const next = new DOMParser().parseFromString(await response.text(), 'text/html')
+  if (mine !== latest || !next.getElementById('list')) return
+  const { name } = document.activeElement
+  for (const id of ['statuses', 'used', 'unused', 'list']) byId(id).replaceWith(next.getElementById(id))
+  const input = name && byId('filter').elements[name]
+  if (input) (input.checkVisibility() ? input : byId('more').firstElementChild).focus()
+  finish()
 }
 
 const verbs = { retry: ['Send again', 'sent again'], cancel: ['Cancel', 'cancelled'], move: ['Move', 'moved'] }
@@ -186,6 +134,7 @@ byId('move-all').addEventListener('submit', (event) => {
   changeAll('move', byId('move-to').value)
 })
 
-keepAsking('snapshot', suggest)
-load()
+listen()
+finish()
+if (location.search.includes('text=') && byId('fault').textContent) load() // with the token
 showJobs()

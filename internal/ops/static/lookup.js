@@ -9,7 +9,7 @@ const main = byId('main')
 
 // finish completes what the server wrote.
 function finish() {
-  for (const time of main.querySelectorAll('time')) time.textContent = clock(Date.parse(time.dateTime))
+  for (const time of main.querySelectorAll('time')) time.textContent = clock(Date.parse(time.dateTime)).slice(0, time.dateTime.includes('.') ? undefined : -4)
   if (byId('zone')) byId('zone').textContent = Intl.DateTimeFormat().resolvedOptions().timeZone
   main.querySelectorAll('.line').forEach(place)
   byId('show-contents')?.addEventListener('click', async () => { if (await askToken()) read() })
