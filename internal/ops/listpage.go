@@ -31,14 +31,18 @@ type listField struct {
 
 // listFields are the parts of the filter besides the status.
 var listFields = []listField{
-	{Name: "user", Label: "User"}, {Name: "category", Label: "Category", List: "categories"},
-	{Name: "channel", Label: "Channel", List: "channels"}, {Name: "reason", Label: "Reason begins with"},
-	{Name: "host", Label: "Host"}, {Name: "since", Label: "Accepted since", List: "ages", Hint: "2h, or a time"},
-	{Name: "until", Label: "Accepted before", List: "ages", Hint: "1h, or a time"}, {Name: "text", Label: "Text"},
+	{Name: "user", Label: "User"},
+	{Name: "category", Label: "Category", List: "categories"},
+	{Name: "channel", Label: "Channel", List: "channels"},
+	{Name: "reason", Label: "Reason begins with"},
+	{Name: "host", Label: "Host"},
+	{Name: "since", Label: "Accepted since", List: "ages", Hint: "2h, or a time"},
+	{Name: "until", Label: "Accepted before", List: "ages", Hint: "1h, or a time"},
+	{Name: "text", Label: "Text"},
 }
 
 // listPage serves GET /list.html. Its parameters are those of [desk.ParseFilter].
-func (h *handler) listPage(w http.ResponseWriter, r *http.Request) {
+func (h many) listPage(w http.ResponseWriter, r *http.Request) {
 	p := &listPage{Listing: &desk.Listing{}, Names: h.cfg.Many.Names(), query: url.Values{}}
 	for name := range r.URL.Query() {
 		if value := strings.TrimSpace(r.URL.Query().Get(name)); value != "" {
@@ -57,7 +61,7 @@ func (h *handler) listPage(w http.ResponseWriter, r *http.Request) {
 }
 
 // readList reads what the address selects, and returns the status to respond with.
-func (h *handler) readList(w http.ResponseWriter, r *http.Request, p *listPage) int {
+func (h many) readList(w http.ResponseWriter, r *http.Request, p *listPage) int {
 	listing, err := h.cfg.Many.List(r.Context(), p.query)
 	if err == nil {
 		p.Listing = listing

@@ -14,8 +14,11 @@ import (
 	"github.com/pacer-notify/pacer/internal/notification"
 )
 
+// many serves what concerns many notifications: their list, the jobs that change them, their history.
+type many struct{ *handler }
+
 // list serves GET /notifications: a [desk.Listing]. Its parameters are those of [desk.ParseFilter].
-func (h *handler) list(w http.ResponseWriter, r *http.Request) {
+func (h many) list(w http.ResponseWriter, r *http.Request) {
 	if status, why := h.searches(r); status != 0 {
 		plain(w, status, why)
 		return
@@ -26,7 +29,7 @@ func (h *handler) list(w http.ResponseWriter, r *http.Request) {
 
 // searches says why somebody may not search for the text that a request asks for, with the status to respond with; 0
 // for those who may. Such a search would tell the contents bit by bit, so it is for those who may read them.
-func (h *handler) searches(r *http.Request) (status int, why string) {
+func (h many) searches(r *http.Request) (status int, why string) {
 	if r.URL.Query().Get("text") == "" {
 		return 0, ""
 	}
@@ -41,7 +44,7 @@ func (h *handler) searches(r *http.Request) (status int, why string) {
 
 // bulk serves POST /bulk: for a [desk.BulkOrder] without a confirmation a [desk.BulkCount], for one with it the
 // [desk.BulkJob] that it begins.
-func (h *handler) bulk(w http.ResponseWriter, r *http.Request) {
+func (h many) bulk(w http.ResponseWriter, r *http.Request) {
 	var order desk.BulkOrder
 	if !readOrder(w, r, "order", &order) {
 		return
@@ -60,25 +63,25 @@ func (h *handler) bulk(w http.ResponseWriter, r *http.Request) {
 }
 
 // jobs serves GET /bulk: the latest jobs, newest first, each a [desk.BulkJob].
-func (h *handler) jobs(w http.ResponseWriter, r *http.Request) {
+func (h many) jobs(w http.ResponseWriter, r *http.Request) {
 	jobs, err := h.cfg.Many.Jobs(r.Context())
 	h.respond(w, r, jobs, err)
 }
 
 // job serves GET /bulk/{id}: a [desk.BulkJob].
-func (h *handler) job(w http.ResponseWriter, r *http.Request) {
+func (h many) job(w http.ResponseWriter, r *http.Request) {
 	job, err := h.cfg.Many.Job(r.Context(), r.PathValue("id"))
 	h.respond(w, r, job, err)
 }
 
 // stopJob serves POST /bulk/{id}/cancel, which ends a job early.
-func (h *handler) stopJob(w http.ResponseWriter, r *http.Request) {
+func (h many) stopJob(w http.ResponseWriter, r *http.Request) {
 	job, err := h.cfg.Many.StopJob(r.Context(), r.PathValue("id"), operator(r))
 	h.respond(w, r, job, err)
 }
 
 // history serves GET /history: a [desk.History]. Its parameters are category and since.
-func (h *handler) history(w http.ResponseWriter, r *http.Request) {
+func (h many) history(w http.ResponseWriter, r *http.Request) {
 	history, err := desk.ReadHistory(r.Context(), h.cfg.Many.Store, r.URL.Query(), h.cfg.Many.Names(),
 		time.Now())
 	h.respond(w, r, history, err)

@@ -76,7 +76,6 @@ func plain(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	//nolint:gosec // plain text, which no browser takes for a page; an error means that the client is gone
 	_, _ = w.Write([]byte(text + "\n"))
 }
 

@@ -135,8 +135,10 @@ type (
 )
 
 func (nothing) List(context.Context, notification.Filter) (*notification.Page, error) {
-	return &notification.Page{Next: "older", Items: []notification.View{{Status: notification.StatusFailed,
-		Notification: notification.Notification{ID: strings.Repeat("n-1.", 16), UserID: "u-1", CreatedAt: at}}}}, nil
+	return &notification.Page{Next: "older", Items: []notification.View{{
+		Status:       notification.StatusFailed,
+		Notification: notification.Notification{ID: strings.Repeat("n-1.", 16), UserID: "u-1", CreatedAt: at},
+	}}}, nil
 }
 
 func (nothing) Find(context.Context, notification.Filter) (*notification.Found, error) {

@@ -22,11 +22,11 @@ func Handler(cfg Config) http.Handler {
 // routes are all pages.
 func (h *handler) routes() map[string]http.Handler {
 	routes := map[string]http.Handler{
-		"POST /actions": h.allowed(h.act), "POST /bulk": h.allowed(h.bulk),
+		"POST /actions": h.allowed(h.act), "POST /bulk": h.allowed(many{h}.bulk),
 		"POST /policy/diff":      h.allowed(h.diffPolicy),
 		"POST /policy.html":      h.allowed(h.comparePolicy),
 		"POST /policy/force":     h.allowed(h.forcePolicy),
-		"POST /bulk/{id}/cancel": h.allowed(h.stopJob),
+		"POST /bulk/{id}/cancel": h.allowed(many{h}.stopJob),
 		"GET /metrics": promhttp.HandlerFor(h.cfg.Metrics,
 			promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}),
 	}
@@ -35,12 +35,12 @@ func (h *handler) routes() map[string]http.Handler {
 		routes["GET /"+name] = files
 	}
 	for pattern, serve := range map[string]http.HandlerFunc{
-		"GET /{$}": h.now, "GET /list.html": h.listPage, "GET /policy.html": h.policyPage,
+		"GET /{$}": h.now, "GET /list.html": many{h}.listPage, "GET /policy.html": h.policyPage,
 		"GET /snapshot": h.snapshot, "GET /events": h.events, "GET /audit": h.auditLog, "GET /healthz": h.health,
 		"GET /readyz":       h.ready,
 		"GET /explain/{id}": h.explain, "GET /user/{user}": h.user,
-		"GET /channels": h.channels, "GET /policy": h.policy, "GET /notifications": h.list,
-		"GET /bulk": h.jobs, "GET /history": h.history, "GET /bulk/{id}": h.job,
+		"GET /channels": h.channels, "GET /policy": h.policy, "GET /notifications": many{h}.list,
+		"GET /bulk": many{h}.jobs, "GET /history": many{h}.history, "GET /bulk/{id}": many{h}.job,
 	} {
 		routes[pattern] = serve
 	}
