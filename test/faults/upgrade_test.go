@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -64,9 +65,8 @@ type earlier struct {
 	migrations int
 }
 
-// defaultPrevious is the commit whose program counts as the previous version, unless FAULTS_PREVIOUS names another. It
-// must not be older: what comes before it has another schema and other flags, and must be stopped first.
-const defaultPrevious = "1d679728"
+// defaultPrevious is the commit whose program counts as the previous version, unless FAULTS_PREVIOUS names another.
+const defaultPrevious = "8b7100b0"
 
 // previous builds it, from the repository's history. A checkout without history is its own previous version.
 var previous = sync.OnceValues(func() (earlier, error) {
@@ -76,6 +76,9 @@ var previous = sync.OnceValues(func() (earlier, error) {
 	if archive, err := exec.Command("git", "-C", "../..", "archive", commit).Output(); err != nil {
 		p.says, checkout = "previous: this version too, as the history lacks commit "+commit, "../.."
 	} else {
+		if exec.Command("git", "-C", "../..", "diff", "--quiet", "--diff-filter=M", commit, "--", "migrations/*.sql").Run() != nil {
+			return p, errors.New("a migration has changed since commit " + commit + ": name a newer one in defaultPrevious")
+		}
 		if err := os.Mkdir(checkout, 0o700); err != nil {
 			return p, err
 		}
@@ -94,7 +97,6 @@ var previous = sync.OnceValues(func() (earlier, error) {
 		"-X github.com/pacer-notify/pacer/internal/version.version=v0.0.0-previous")
 })
 
-// before returns the previous version.
 func (d *deployment) before() earlier {
 	p, err := previous()
 	if err != nil {
