@@ -76,7 +76,7 @@ var previous = sync.OnceValues(func() (earlier, error) {
 	if archive, err := exec.Command("git", "-C", "../..", "archive", commit).Output(); err != nil {
 		p.says, checkout = "previous: this version too, as the history lacks commit "+commit, "../.."
 	} else {
-		if exec.Command("git", "diff", "--quiet", "--diff-filter=M", commit, "--", "../../migrations/*.sql").Run() != nil {
+		if exec.Command("git", "diff", "--quiet", "--diff-filter=M", commit, "--", ":/migrations/*.sql").Run() != nil {
 			return p, errors.New("a migration has changed since commit " + commit + ": name a newer one")
 		}
 		if err := os.Mkdir(checkout, 0o700); err != nil {
