@@ -208,31 +208,34 @@ func (w *world) start(t *testing.T, secretText string, giveUp time.Duration, url
 	return p
 }
 
-// begins waits until a process has begun to send to its receivers: they get what happens from then on.
-func (w *world) begins(t *testing.T, r *receiver) {
+// begins waits until a process has begun to send to each of its receivers: they get what happens from then on.
+func (w *world) begins(t *testing.T, receivers ...*receiver) {
 	t.Helper()
-	for {
-		w.happen(t, "-")
-		r.mu.Lock()
-		begun := len(r.got) > 0
-		r.mu.Unlock()
-		if begun {
-			break
+	for _, r := range receivers {
+		for r.last() == "" {
+			w.happen(t, "-")
+			<-time.After(20 * time.Millisecond)
 		}
-		<-time.After(20 * time.Millisecond)
 	}
 	w.happen(t, "begin")
-	for {
-		r.mu.Lock()
-		got := r.got
-		if got[len(got)-1] == "begin" {
-			r.got = nil
-			r.mu.Unlock()
-			return
+	for _, r := range receivers {
+		for r.last() != "begin" {
+			<-time.After(5 * time.Millisecond)
 		}
+		r.mu.Lock()
+		r.got = nil
 		r.mu.Unlock()
-		<-time.After(5 * time.Millisecond)
 	}
+}
+
+// last is what came last; "" before anything has.
+func (r *receiver) last() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.got) == 0 {
+		return ""
+	}
+	return r.got[len(r.got)-1]
 }
 
 // Each receiver gets each event once, in order, signed, though two processes would send it. One that fails gets the
@@ -244,14 +247,9 @@ func TestReceiversGetAllInOrder(t *testing.T) {
 		good, bad := newReceiver(t, key), newReceiver(t, key)
 		first := w.start(t, key, time.Hour, good.server.URL, bad.server.URL)
 		second := w.start(t, key, time.Hour, good.server.URL, bad.server.URL)
-		w.begins(t, good)
+		w.begins(t, good, bad)
 		bad.mu.Lock()
-		for len(bad.got) == 0 || bad.got[len(bad.got)-1] != "begin" {
-			bad.mu.Unlock()
-			<-time.After(5 * time.Millisecond)
-			bad.mu.Lock()
-		}
-		bad.got, bad.fails = nil, 2
+		bad.fails = 2
 		bad.mu.Unlock()
 		w.happen(t, "1", "2")
 		good.await(t, "1 2")
