@@ -75,13 +75,13 @@ func (p *page) explanation(e *desk.Explanation) {
 		p.field("goes after", fmt.Sprintf("%d of the user's notifications, by priority, then arrival", e.Ahead))
 	}
 	if e.ExpiresAt != nil && e.Status.Waiting() {
-		p.field("expires", stamp(*e.ExpiresAt))
+		p.field("expires", desk.Stamp(*e.ExpiresAt))
 	}
 	p.field("attempts", fmt.Sprint(e.Attempts))
 	p.field("deferrals", fmt.Sprint(e.Deferrals))
 	p.field("policy", basis(e.PolicyVersion, e.Zone))
 	for _, d := range e.Devices {
-		p.field("device "+d.Device, fmt.Sprintf("%s, attempt %d, %s", d.Outcome, d.Attempts, stamp(d.At)))
+		p.field("device "+d.Device, fmt.Sprintf("%s, attempt %d, %s", d.Outcome, d.Attempts, desk.Stamp(d.At)))
 		p.field("", verbatim(d.Reply))
 	}
 	p.contents(e)
@@ -95,7 +95,7 @@ func (p *page) explanation(e *desk.Explanation) {
 		if strings.HasPrefix(step.Detail, step.Kind+" ") {
 			what = step.Detail
 		}
-		p.field(name, strings.TrimSpace(stamp(step.At)+" "+what))
+		p.field(name, strings.TrimSpace(desk.Stamp(step.At)+" "+what))
 		if step.PolicyVersion != "" && (step.PolicyVersion != e.PolicyVersion || step.Zone != e.Zone) {
 			p.field("", "policy "+basis(step.PolicyVersion, step.Zone))
 		}
@@ -237,9 +237,6 @@ func localTimes(text string) string {
 		return clock(at)
 	})
 }
-
-// stamp writes a time for a sentence.
-func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
 // zoneOf names the zone of this machine at a moment, such as CET (+01:00).
 func zoneOf(t time.Time) string {

@@ -92,7 +92,7 @@ func (p *page) waiting(c *desk.UserCategory) {
 
 // latest prints one of the latest notifications.
 func (p *page) latest(name string, v *desk.Brief) {
-	text := fmt.Sprintf("%s %s %s by %s: %s", stamp(v.AcceptedAt), v.ID, v.Category, v.Channel, v.Status)
+	text := fmt.Sprintf("%s %s %s by %s: %s", desk.Stamp(v.AcceptedAt), v.ID, v.Category, v.Channel, v.Status)
 	if v.Reason != "" && v.Reason != string(v.Status) {
 		text += ", " + v.Reason
 	}

@@ -308,7 +308,7 @@ func formatFilter(f *notification.Filter) string {
 	set("text", f.Text)
 	for name, at := range map[string]time.Time{"since": f.Since, "until": f.Until} {
 		if !at.IsZero() {
-			set(name, stamp(at))
+			set(name, Stamp(at))
 		}
 	}
 	return query.Encode()

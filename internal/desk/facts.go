@@ -20,7 +20,7 @@ type Fact struct {
 func (u *User) Facts() []Fact {
 	var all []Fact
 	for _, pause := range u.Pauses {
-		text := fmt.Sprintf("%s by %s since %s %s", pause.Subject, pause.By, stamp(pause.At), pause.Why)
+		text := fmt.Sprintf("%s by %s since %s %s", pause.Subject, pause.By, Stamp(pause.At), pause.Why)
 		all = append(all, Fact{Name: "paused", Text: strings.TrimSpace(text)})
 	}
 	for _, d := range u.Devices {
@@ -34,11 +34,11 @@ func (d *UserDevice) fact() Fact {
 	if !d.Active {
 		text = fmt.Sprintf("%s by %s: not active, the provider said %s", d.ID, d.Channel, d.Reason)
 		if d.DeactivatedAt != nil {
-			text += " at " + stamp(*d.DeactivatedAt)
+			text += " at " + Stamp(*d.DeactivatedAt)
 		}
 	}
 	if d.Last != nil {
-		text += fmt.Sprintf("; last %s at %s with %s", d.Last.Outcome, stamp(d.Last.At), d.Last.NotificationID)
+		text += fmt.Sprintf("; last %s at %s with %s", d.Last.Outcome, Stamp(d.Last.At), d.Last.NotificationID)
 		reply = d.Last.Reply
 	}
 	return Fact{Name: "device", Text: text, Reply: reply}
@@ -62,7 +62,7 @@ func (p *UserPreferences) facts() (all []Fact) {
 		add("quiet hours", string(p.QuietHours))
 	}
 	if p.QuietUntil != nil {
-		add("quiet until", stamp(*p.QuietUntil))
+		add("quiet until", Stamp(*p.QuietUntil))
 	}
 	return all
 }
@@ -91,7 +91,7 @@ func (c UserCategory) LimitsText() string {
 	for _, rule := range c.Limits.Rules {
 		text := fmt.Sprintf("%s (%d left", strings.TrimPrefix(rule.Rule, "limit "), rule.Remaining)
 		if rule.FreesAt != nil && rule.Remaining == 0 {
-			text += " until " + stamp(rule.FreesAt.Truncate(time.Second))
+			text += " until " + Stamp(rule.FreesAt.Truncate(time.Second))
 		}
 		all = append(all, text+")")
 	}
@@ -103,5 +103,5 @@ func (c UserCategory) LimitsText() string {
 	return text
 }
 
-// stamp writes a moment for a sentence. Whoever shows the sentence writes it by the reader's clock.
-func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+// Stamp writes a moment for a sentence. Whoever shows the sentence writes it by the reader's clock.
+func Stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }

@@ -62,6 +62,7 @@ func TestContentsAreForThoseWhoMayAct(t *testing.T) {
 					t.Errorf("%s: %d %s", page, code, body)
 				}
 			}
+			// A search for a text would tell them bit by bit.
 			want := http.StatusOK
 			switch tt.withheld {
 			case token:

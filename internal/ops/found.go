@@ -64,7 +64,7 @@ func gap(from, to time.Time) string { return timespan.Text(to.Sub(from).Round(ti
 // took writes a time of so many milliseconds, exact to a hundredth of one.
 func took(ms float64) string { return timespan.Text(time.Duration(ms*100) * 10 * time.Microsecond) }
 
-// short takes out the middle of an id that would fill a row, as list.js does.
+// short takes out the middle of an id that would fill a row.
 func short(id string) string {
 	if runes := []rune(id); len(runes) > 37 {
 		return string(runes[:18]) + "…" + string(runes[len(runes)-18:])

@@ -97,6 +97,7 @@ var previous = sync.OnceValues(func() (earlier, error) {
 		"-X github.com/pacer-notify/pacer/internal/version.version=v0.0.0-previous")
 })
 
+// before returns the previous version.
 func (d *deployment) before() earlier {
 	p, err := previous()
 	if err != nil {
