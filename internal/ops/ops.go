@@ -72,11 +72,9 @@ func (h *handler) ready(w http.ResponseWriter, r *http.Request) {
 	plain(w, status, strings.Join(append([]string{cmp.Or(readiness.Reason, "ready")}, readiness.Stores...), "\n"))
 }
 
+// plain responds with a line of text.
 func plain(w http.ResponseWriter, status int, text string) {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	w.WriteHeader(status)
-	_, _ = w.Write([]byte(text + "\n"))
+	http.Error(w, text, status)
 }
 
 // channels lists the channels as all processes see them; as this one does, when the others cannot be asked.
